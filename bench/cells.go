@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+)
+
+// Target is a broker to measure.
+type Target struct {
+	Addr string // HOST:PORT of a plaintext listener
+	PID  int    // the broker's process; zero measures no CPU and memory
+}
+
+// Cell is one measurement: a named load with a fixed amount of work.
+type Cell struct {
+	Name string // short, stable: T1-produce-1MiB …
+	Why  string // what it shows
+	run  func(e *env) error
+}
+
+// Run does the cell's work once against t, in a topic of its own that is
+// deleted afterwards. scale multiplies the amount of work; 1 is about a second
+// or two on a small machine.
+func (c Cell) Run(t Target, scale float64) (Result, error) {
+	e := &env{target: t, scale: scale, result: Result{Cell: c.Name}}
+	defer e.close()
+	if err := c.run(e); err != nil {
+		return Result{}, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	e.lat.fill(&e.result)
+	return e.result, nil
+}
+
+// Cells returns the cells in the order they are run.
+func Cells() []Cell {
+	return []Cell{
+		{"T1-produce-1MiB-d4", "byte path in", produceCell(produceLoad{batch: 1 << 20, record: 1 << 10, depth: 4, conns: 1, requests: 512})},
+		{"T2-produce-64KiB-d4", "mid-sized batches", produceCell(produceLoad{batch: 64 << 10, record: 1 << 10, depth: 4, conns: 1, requests: 6000})},
+		{"T2-produce-16KiB-d4", "Kafka's default batch.size", produceCell(produceLoad{batch: 16 << 10, record: 1 << 10, depth: 4, conns: 1, requests: 15000})},
+		{"T3-produce-100B-d1", "request path, one at a time", produceCell(produceLoad{batch: 172, record: 100, depth: 1, conns: 1, requests: 15000})},
+		{"T3-produce-100B-d16", "request path, pipelined", produceCell(produceLoad{batch: 172, record: 100, depth: 16, conns: 1, requests: 100000})},
+		{"T3-produce-100B-d64", "request path, pipelined deep", produceCell(produceLoad{batch: 172, record: 100, depth: 64, conns: 1, requests: 150000})},
+		{"T3-produce-100B-16conns", "many connections", produceCell(produceLoad{batch: 172, record: 100, depth: 1, conns: 16, requests: 50000})},
+		{"T3-produce-100B-64conns", "more connections", produceCell(produceLoad{batch: 172, record: 100, depth: 1, conns: 64, requests: 60000})},
+		{"T4-fetch-1MiB", "byte path out", fetchCell(fetchLoad{partitions: 1, batch: 1 << 20, batches: 128, conns: 1, requests: 2048})},
+		{"T4-fetch-1MiB-4conns", "fan-out of one partition", fetchCell(fetchLoad{partitions: 1, batch: 1 << 20, batches: 128, conns: 4, requests: 2048})},
+		{"T5-fetch-1000x1KiB", "many partitions in one answer", fetchCell(fetchLoad{partitions: 1000, batch: 1 << 10, batches: 1, conns: 1, requests: 800})},
+		{"T5-fetch-100x1KiB", "a hundred partitions", fetchCell(fetchLoad{partitions: 100, batch: 1 << 10, batches: 1, conns: 1, requests: 6000})},
+		{"T5-session-1000p-1changes", "incremental fetch session", sessionCell(1000, 4000)},
+		{"T8-tail", "produce to a parked fetch's answer", tailCell(6000)},
+	}
+}
+
+// measure runs work and books what the broker and this process used for it.
+func (e *env) measure(work func() error) error {
+	before, err := e.usage()
+	if err != nil {
+		return err
+	}
+	self, err := ReadUsage(selfPID())
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := work(); err != nil {
+		return err
+	}
+	e.result.Elapsed = time.Since(start)
+	after, err := e.usage()
+	if err != nil {
+		return err
+	}
+	selfAfter, err := ReadUsage(selfPID())
+	if err != nil {
+		return err
+	}
+	e.result.Broker = after.Sub(before)
+	e.result.Client = selfAfter.CPU - self.CPU
+	return nil
+}
+
+func (e *env) usage() (Usage, error) {
+	if e.target.PID == 0 {
+		return Usage{}, nil
+	}
+	return ReadUsage(e.target.PID)
+}

@@ -1,0 +1,28 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// TestCellsAgainstKfake runs a sliver of every cell against an in-memory
+// broker: the generator's requests are well formed and its own checks hold.
+func TestCellsAgainstKfake(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, cell := range Cells() {
+		t.Run(cell.Name, func(t *testing.T) {
+			r, err := cell.Run(Target{Addr: c.ListenAddrs()[0], PID: selfPID()}, 0.005)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Requests == 0 || r.Bytes == 0 || r.Broker.CPU == 0 || r.P50 == 0 || r.P99 < r.P50 {
+				t.Fatalf("empty result: %+v", r)
+			}
+		})
+	}
+}
