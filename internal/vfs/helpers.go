@@ -1,0 +1,64 @@
+package vfs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// TempSuffix ends the name of a file that WriteFileAtomic has not yet renamed.
+// A leftover one was cut short by a crash and may be removed.
+const TempSuffix = ".tmp"
+
+// ReadFile returns the whole content of a file.
+func ReadFile(fs FS, name string) ([]byte, error) {
+	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, fmt.Errorf("size of %s: %w", name, err)
+	}
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && !(err == io.EOF && int64(n) == size) {
+		return nil, fmt.Errorf("read %s, %d of %d bytes: %w", name, n, size, err)
+	}
+	return b, nil
+}
+
+// WriteFileAtomic replaces the content of a file so that a crash at any moment
+// leaves the old content or the new one: a temporary file beside it is written
+// and fsynced, renamed over name, and the directory is fsynced. On an error
+// before the rename the old content stands and the temporary file is removed.
+func WriteFileAtomic(fs FS, name string, data []byte) error {
+	tmp := name + TempSuffix
+	if err := writeAndSync(fs, tmp, data); err != nil {
+		_ = fs.Remove(tmp) // the first error is the one to tell
+		return err
+	}
+	if err := fs.Rename(tmp, name); err != nil {
+		_ = fs.Remove(tmp)
+		return err
+	}
+	return fs.SyncDir(filepath.Dir(name))
+}
+
+func writeAndSync(fs FS, name string, data []byte) error {
+	f, err := fs.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	if n, err := f.WriteAt(data, 0); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("write %s, %d of %d bytes: %w", name, n, len(data), err)
+	}
+	if err := f.Sync(); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("sync %s: %w", name, err)
+	}
+	return f.Close()
+}
