@@ -1,0 +1,69 @@
+package controller
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+)
+
+// Config is what a Controller needs to know. All fields but Rules and Rand have
+// the defaults of Defaults.
+type Config struct {
+	// NumPartitions and ReplicationFactor stand in for −1 in CreateTopics
+	// (num.partitions, default.replication.factor).
+	NumPartitions     int32
+	ReplicationFactor int16
+	// SessionTimeout is how long a broker may be silent before it is fenced
+	// (broker.session.timeout.ms).
+	SessionTimeout time.Duration
+	// HeartbeatInterval is how often brokers report (broker.heartbeat.interval.ms);
+	// a pause of the controller itself that is longer extends every session.
+	HeartbeatInterval time.Duration
+	// Rules know the names and bounds of settings.
+	Rules ConfigRules
+	// Rand places replicas and makes topic ids.
+	Rand *rand.Rand
+}
+
+// Defaults returns Kafka's defaults.
+func Defaults() Config {
+	return Config{
+		NumPartitions:     1,
+		ReplicationFactor: 1,
+		SessionTimeout:    9 * time.Second,
+		HeartbeatInterval: 2 * time.Second,
+	}
+}
+
+// EffectiveConfig is one setting of a new topic as CreateTopics v5+ reports it.
+type EffectiveConfig struct {
+	Name      string
+	Value     *string
+	ReadOnly  bool
+	Source    int8 // kmsg.ConfigSource
+	Sensitive bool
+}
+
+// ConfigRules is what the controller asks about settings. Implementations are
+// pure. Errors become INVALID_CONFIG with their text.
+type ConfigRules interface {
+	// CheckTopic says what is wrong with all overrides of one topic.
+	CheckTopic(overrides map[string]string) error
+	// CheckBroker says what is wrong with the dynamic settings of one broker,
+	// or of the cluster's default if clusterDefault is set. changed lists the
+	// keys that the command touches, sorted.
+	CheckBroker(clusterDefault bool, settings map[string]string, changed []string) error
+	// IsList reports whether key takes a comma separated list, so that APPEND
+	// and SUBTRACT make sense.
+	IsList(t metadata.ResourceType, key string) bool
+	// Default returns the value that holds without an override, for APPEND and
+	// SUBTRACT.
+	Default(t metadata.ResourceType, key string) (string, bool)
+	// TopicInt returns one setting of a topic as an integer, with overrides
+	// and broker defaults taken into account; for min.insync.replicas.
+	TopicInt(m *metadata.Image, topic, key string) int64
+	// EffectiveTopic lists every setting of a new topic with these overrides,
+	// sorted by name.
+	EffectiveTopic(m *metadata.Image, overrides map[string]string) []EffectiveConfig
+}
