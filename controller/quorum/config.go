@@ -1,0 +1,92 @@
+package quorum
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"github.com/tidemark/tidemark/controller"
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+)
+
+// TopicName is the name under which the metadata log is described, and with
+// "-0" that of its directory. Source: KIP-595.
+const TopicName = "__cluster_metadata"
+
+// The errors that a Completion may get. In each case the response it gets as
+// well carries the code for the client.
+var (
+	// ErrNotActive: this node is not the active controller, or ceased to be
+	// before the command was committed; whether it takes effect is unknown in
+	// the second case. Code NOT_CONTROLLER.
+	ErrNotActive = errors.New("not the active controller")
+	// ErrTimedOut: the deadline passed before the command was begun; it has no
+	// effect. Code REQUEST_TIMED_OUT.
+	ErrTimedOut = errors.New("deadline passed before the command was begun")
+	// ErrStopped: the node was stopped. Code NOT_CONTROLLER.
+	ErrStopped = errors.New("metadata node was stopped")
+)
+
+// Completion is told the outcome of a command: exactly once, after the loop was
+// released, from any goroutine.
+type Completion interface {
+	// Done gets the response in every case. err is nil if the response is the
+	// controller's own; then at is the offset of the image that contains the
+	// command's effect, and the node's Image has reached it.
+	Done(resp kmsg.Response, at model.OffsetAndEpoch, err error)
+}
+
+// Subscriber is told each new image with what changed. It is called on the
+// node's loop, in the order of offsets, once for each: it must not block and
+// must not call the node but for Image.
+type Subscriber func(m *metadata.Image, d *metadata.Delta)
+
+// Config is what a Node is made from.
+type Config struct {
+	FS vfs.FS
+	// Dir is the metadata log directory (metadata.log.dir, or the first of
+	// log.dirs); the node works in Dir/__cluster_metadata-0.
+	Dir string
+	// NodeID is node.id.
+	NodeID model.BrokerID
+	// DirectoryID is the directory.id of Dir from meta.properties, or zero if
+	// the directory is new: then the node picks one, see Node.Identity.
+	DirectoryID metadata.DirectoryID
+	// ClusterID is the cluster id of meta.properties, or the one configured for
+	// a cluster that does not exist yet, or "" to have one chosen.
+	ClusterID string
+	// Used says that meta.properties or any partition directory exists in any
+	// log directory. A used node is never bootstrapped.
+	Used bool
+	// Voters are the listed members; empty means this node alone.
+	Voters []metadata.Voter
+	// Listeners are this voter's own, kept in the voter set.
+	Listeners []metadata.Listener
+	// Features are finalized at bootstrap.
+	Features []metadata.Feature
+	// SegmentBytes of the metadata log and SnapshotBytes, the growth of the log
+	// after which a snapshot is written; 0 is the default.
+	SegmentBytes  int32
+	SnapshotBytes int64
+	// Controller decides what commands do while this node is active.
+	Controller controller.Config
+	// Recover lists the topics whose partition.metadata was found in the log
+	// directories; asked only when the metadata log of a single voter is
+	// damaged. Nil finds nothing.
+	Recover func() []RecoveredTopic
+	// RT runs the loop.
+	RT     loop.Runtime
+	Logger *zap.Logger
+	Rand   *rand.Rand
+}
+
+// RecoveredTopic is a topic as its directories on disk tell it.
+type RecoveredTopic struct {
+	Name       string
+	ID         model.TopicID
+	Partitions []int32 // numbers that have a directory, rising
+}
