@@ -1,0 +1,33 @@
+package config
+
+// ownKeys are the settings that Kafka does not have.
+var ownKeys = []Key{
+	{Name: "tidemark.data.dir", Type: String, Default: "./tidemark-data", Want: notEmpty(), broker: func(b *Broker) any { return &b.DataDir },
+		Doc: "Directory of everything that the broker keeps: log directories in log, cut bytes in kept. log.dirs wins over it."},
+	{Name: "tidemark.kept.dir", Type: String, Null: true, broker: func(b *Broker) any { return &b.KeptDir },
+		Doc: "Where bytes that were cut from a log are kept aside, with a receipt that says what and why. Not set means kept under tidemark.data.dir, or .kept in the first of log.dirs when that is set."},
+	{Name: "tidemark.kept.retention.ms", Type: Long, Default: "604800000", Want: atLeast(-1), broker: func(b *Broker) any { return &b.Own.KeptRetention },
+		Doc: "How long cut bytes are kept; the receipts stay. -1 keeps them for ever."},
+	{Name: "tidemark.kept.max.bytes", Type: Long, Default: "1073741824", Want: atLeast(0), broker: func(b *Broker) any { return &b.Own.KeptBytesMax },
+		Doc: "Most bytes kept aside; the oldest go first. 0 keeps receipts only."},
+	{Name: "tidemark.http.listen", Type: String, Default: "", Want: checked(hostPortOrEmpty), broker: func(b *Broker) any { return &b.Own.HTTPListen },
+		Doc: "host:port of /metrics, /healthz and /readyz. Empty is off."},
+	{Name: "tidemark.log.level", Type: String, Default: "info", Want: oneOf("debug", "info", "warn", "error"), broker: func(b *Broker) any { return &b.Own.LogLevel },
+		Doc: "Least important event that is written to standard error."},
+	{Name: "tidemark.io.stall.timeout.ms", Type: Int, Default: "10000", Want: atLeast(100), broker: func(b *Broker) any { return &b.Own.IOStallTimeout },
+		Doc: "How long a partition's disk may make no progress before the broker gives up leading it and answers KAFKA_STORAGE_ERROR."},
+	{Name: "tidemark.recovery.wait.ms", Type: Long, Default: "60000", Want: atLeast(0), broker: func(b *Broker) any { return &b.Own.RecoveryWait },
+		Doc: "How long the controller waits for the last known replicas of a partition that lost all of them to power failure, before the longest of those that came back leads."},
+	{Name: "tidemark.quorum.heartbeat.interval.ms", Type: Int, Default: "100", Want: atLeast(10), broker: func(b *Broker) any { return &b.Quorum.HeartbeatInterval },
+		Doc: "How often the leader of the metadata quorum is heard. Must be at most a third of controller.quorum.election.timeout.ms."},
+	{Name: "tidemark.memory.limit.bytes", Type: Long, Default: "0", Want: atLeast(0), broker: func(b *Broker) any { return &b.Own.MemoryLimitBytes },
+		Doc: "Memory that buffers are sized by: requests in flight may hold a quarter of it. 0 takes the limit of the machine or container."},
+	{Name: "tidemark.request.small.max.bytes", Type: Int, Default: "8388608", Want: atLeast(1024), broker: func(b *Broker) any { return &b.Own.SmallRequestBytesMax },
+		Doc: "Largest request other than Produce. A larger frame closes the connection."},
+	{Name: "tidemark.batch.decompressed.max.bytes", Type: Long, Default: "67108864", Want: atLeast(1024), broker: func(b *Broker) any { return &b.Own.DecompressedBatchBytesMax },
+		Doc: "Most bytes that one compressed batch may expand to."},
+	{Name: "tidemark.connection.in.flight.max", Type: Int, Default: "64", Want: atLeast(1), broker: func(b *Broker) any { return &b.Own.InFlightPerConnection },
+		Doc: "Requests of one connection that may be unanswered before the broker stops reading from it."},
+	{Name: "tidemark.segments.open.max", Type: Int, Default: "8000", Want: atLeast(64), broker: func(b *Broker) any { return &b.Own.OpenSegmentsMax },
+		Doc: "Segment files kept open; the longest unused are closed first."},
+}
