@@ -123,7 +123,8 @@ func (f *file) onFd(op string, call func(fd int) error) error {
 			}
 		}
 	}); err != nil {
-		return &os.PathError{Op: op, Path: f.f.Name(), Err: err}
+		// The only reason not to run the call: the file is closed.
+		return &os.PathError{Op: op, Path: f.f.Name(), Err: os.ErrClosed}
 	}
 	if callErr != nil {
 		return &os.PathError{Op: op, Path: f.f.Name(), Err: callErr}

@@ -1,0 +1,116 @@
+package memfs
+
+// nameOp is one change of names: it takes effect after a crash as a whole or
+// not at all, as in a file system with a journal.
+type nameOp struct {
+	kind opKind
+	dir  *node // where name is
+	name string
+	node *node // what it names
+
+	from    *node // opRename: where it was
+	oldName string
+}
+
+type opKind uint8
+
+const (
+	opCreate opKind = iota
+	opRemove
+	opRename
+)
+
+// nameKey is one name in one directory.
+type nameKey struct {
+	dir  *node
+	name string
+}
+
+// keys returns the names that the change touches; the second is empty but for
+// a rename.
+func (op *nameOp) keys() (nameKey, nameKey) {
+	return nameKey{op.dir, op.name}, nameKey{op.from, op.oldName}
+}
+
+// change applies a change to what readers see, and notes that it is not yet
+// durable.
+func (fs *FS) change(op nameOp) {
+	replaced := op.dir.live[op.name]
+	apply(&op, live)
+	switch op.kind {
+	case opCreate:
+		op.node.linked = true
+	case opRemove:
+		op.node.linked = false
+		fs.release(op.node)
+	case opRename:
+		if replaced != nil {
+			replaced.linked = false
+			fs.release(replaced)
+		}
+	}
+	fs.pending = append(fs.pending, op)
+	fs.writer = nil // whoever changes names has returned from its write
+}
+
+// release gives back the space of a file that has neither a name nor an open
+// File.
+func (fs *FS) release(n *node) {
+	if !n.linked && n.opens == 0 && !n.released {
+		n.released = true
+		fs.used -= int64(len(n.data))
+	}
+}
+
+// names picks one of a directory's two maps.
+type names func(dir *node) map[string]*node
+
+func live(dir *node) map[string]*node   { return dir.live }
+func synced(dir *node) map[string]*node { return dir.synced }
+
+// apply makes the change in one kind of map. A name is taken away only if it
+// still names the same node: an earlier change may have been lost.
+func apply(op *nameOp, of names) {
+	switch op.kind {
+	case opCreate:
+		of(op.dir)[op.name] = op.node
+	case opRemove:
+		if of(op.dir)[op.name] == op.node {
+			delete(of(op.dir), op.name)
+		}
+	case opRename:
+		if of(op.from)[op.oldName] == op.node {
+			delete(of(op.from), op.oldName)
+		}
+		of(op.dir)[op.name] = op.node
+	}
+}
+
+// commit makes the names in dir durable: every pending change that gave or
+// took a name there, and every earlier one that such a change builds on. A
+// rename out of dir is made durable by the directory it went to.
+func (fs *FS) commit(dir *node) {
+	chosen := make([]bool, len(fs.pending))
+	touched := make(map[nameKey]bool)
+	for i := len(fs.pending) - 1; i >= 0; i-- {
+		op := &fs.pending[i]
+		a, b := op.keys()
+		if op.dir == dir || touched[a] || touched[b] {
+			chosen[i] = true
+			touched[a] = true
+			if op.kind == opRename {
+				touched[b] = true
+			}
+		}
+	}
+	rest := fs.pending[:0]
+	for i := range fs.pending {
+		if chosen[i] {
+			apply(&fs.pending[i], synced)
+		} else {
+			rest = append(rest, fs.pending[i])
+		}
+	}
+	clear(fs.pending[len(rest):])
+	fs.pending = rest
+}
