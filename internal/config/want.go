@@ -220,3 +220,25 @@ func scaleDuration(n int64, unit time.Duration) time.Duration {
 	}
 	return time.Duration(n) * unit
 }
+
+// Notation writes the bounds as Kafka's documentation does, for comparing the
+// two.
+func (w Want) Notation() string {
+	s := ""
+	switch {
+	case w.Ranged && math.IsInf(w.Max, 1):
+		s = "[" + number(w.Min) + ",...]"
+	case w.Ranged:
+		s = "[" + number(w.Min) + ",...," + number(w.Max) + "]"
+	case len(w.OneOf) > 0:
+		s = "[" + strings.Join(w.OneOf, ", ") + "]"
+	case w.NotEmpty:
+		s = "not empty"
+	case w.Check != nil:
+		s = "checked"
+	}
+	if w.Also != nil {
+		s += " or " + number(*w.Also)
+	}
+	return s
+}

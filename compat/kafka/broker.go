@@ -1,0 +1,132 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/tidemark/tidemark/compat/proc"
+)
+
+// Options are what a broker is started with.
+type Options struct {
+	// Dir holds everything that the broker writes. A directory that a broker ran
+	// in before is started again as it is.
+	Dir string
+	// Port is the client port on the loopback; the controller takes the next one.
+	Port int
+	// Set are further server properties.
+	Set map[string]string
+	// ClusterID is 22 characters of URL-safe base64.
+	ClusterID string
+	// HeapMiB bounds the Java heap; 0 is 1024.
+	HeapMiB int
+}
+
+// Broker is a running Apache Kafka: one node that is broker and controller.
+type Broker struct {
+	// Addr is host:port for clients.
+	Addr string
+	// LogDir is the directory of its partitions.
+	LogDir string
+
+	*proc.Process
+}
+
+// DefaultClusterID is used when Options names none.
+const DefaultClusterID = "VGlkZW1hcmtDb21wYXRUZQ"
+
+// Start formats the storage if that was not done yet, starts a broker and waits
+// until it answers.
+func (j Jars) Start(ctx context.Context, o Options) (*Broker, error) {
+	if o.ClusterID == "" {
+		o.ClusterID = DefaultClusterID
+	}
+	if o.HeapMiB == 0 {
+		o.HeapMiB = 1024
+	}
+	b := &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", o.Port), LogDir: filepath.Join(o.Dir, "log")}
+	properties := filepath.Join(o.Dir, "server.properties")
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(properties, []byte(b.properties(o)), 0o644); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(b.LogDir, "meta.properties")); err != nil {
+		r, err := j.Run(ctx, nil, Storage, "format", "-t", o.ClusterID, "-c", properties, "--standalone")
+		if err != nil {
+			return nil, err
+		}
+		if r.Exit != 0 {
+			return nil, fmt.Errorf("format storage: exit %d\n%s", r.Exit, r.All())
+		}
+	}
+	heap := fmt.Sprintf("-Xmx%dM", o.HeapMiB)
+	flags := []string{heap, "-XX:+UseSerialGC", "-Xshare:auto"}
+	p, err := proc.Start(o.Dir, nil, j.java(flags, "kafka.Kafka", properties)...)
+	if err != nil {
+		return nil, err
+	}
+	b.Process = p
+	if err := p.Until(60*time.Second, func() bool { return answers(b.Addr) }); err != nil {
+		p.Kill()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Broker) properties(o Options) string {
+	controller := fmt.Sprintf("127.0.0.1:%d", o.Port+1)
+	set := map[string]string{
+		"process.roles":                            "broker,controller",
+		"node.id":                                  "1",
+		"controller.quorum.bootstrap.servers":      controller,
+		"listeners":                                "PLAINTEXT://" + b.Addr + ",CONTROLLER://" + controller,
+		"controller.listener.names":                "CONTROLLER",
+		"log.dirs":                                 b.LogDir,
+		"offsets.topic.replication.factor":         "1",
+		"transaction.state.log.replication.factor": "1",
+		"transaction.state.log.min.isr":            "1",
+		"group.initial.rebalance.delay.ms":         "0",
+	}
+	for k, v := range o.Set {
+		set[k] = v
+	}
+	names := make([]string, 0, len(set))
+	for k := range set {
+		names = append(names, k)
+	}
+	sort.Strings(names)
+	var s strings.Builder
+	for _, k := range names {
+		fmt.Fprintf(&s, "%s=%s\n", k, set[k])
+	}
+	return s.String()
+}
+
+// answers reports whether something listens at addr and answers a request: a
+// Kafka broker opens its port before it serves, so a bare connect says little.
+func answers(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	// ApiVersions version 0, correlation id 1, no client id.
+	request := []byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}
+	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return false
+	}
+	if _, err := c.Write(request); err != nil {
+		return false
+	}
+	var answer [10]byte
+	n, err := c.Read(answer[:])
+	return err == nil && n > 0
+}

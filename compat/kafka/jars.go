@@ -1,0 +1,89 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"github.com/tidemark/tidemark/compat/proc"
+)
+
+// Version is the release of Apache Kafka that the jars are of, as in pom.xml.
+const Version = "4.3.1"
+
+// Jars is a directory with Kafka's jars and all that they need.
+type Jars struct {
+	lib  string // directory of the jars
+	home string // directory of pom.xml and log4j2.properties
+}
+
+// Resolve returns the cached jars and has Maven fetch them if there are none.
+// Several test programs may call it at once: one fetches, the others wait.
+func Resolve(ctx context.Context) (Jars, error) {
+	_, self, _, ok := runtime.Caller(0)
+	if !ok {
+		return Jars{}, errors.New("kafka: the source directory is unknown (built with -trimpath?)")
+	}
+	home := filepath.Dir(self)
+	cache := filepath.Join(filepath.Dir(home), ".cache")
+	j := Jars{lib: filepath.Join(cache, "kafka-"+Version), home: home}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return Jars{}, err
+	}
+	unlock, err := lockFile(filepath.Join(cache, "kafka.lock"))
+	if err != nil {
+		return Jars{}, err
+	}
+	defer unlock()
+	if _, err := os.Stat(j.lib); err == nil {
+		return j, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return Jars{}, err
+	}
+	return j, j.fetch(ctx)
+}
+
+// fetch copies the jars beside their final place and renames, so that a cache
+// directory is always complete.
+func (j Jars) fetch(ctx context.Context) error {
+	part := j.lib + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	r, err := proc.Run(ctx, nil, "mvn", "-q", "-B", "-f", filepath.Join(j.home, "pom.xml"),
+		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+part)
+	if err != nil {
+		return err
+	}
+	if r.Exit != 0 {
+		return fmt.Errorf("mvn could not fetch Apache Kafka %s (exit %d):\n%s", Version, r.Exit, proc.Tail(r.All(), 20))
+	}
+	if _, err := os.Stat(filepath.Join(part, "kafka_2.13-"+Version+".jar")); err != nil {
+		return fmt.Errorf("mvn fetched something else: %w", err)
+	}
+	return os.Rename(part, j.lib)
+}
+
+func lockFile(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// java returns the command line that runs class with the jars.
+func (j Jars) java(flags []string, class string, args ...string) []string {
+	argv := append([]string{"java"}, flags...)
+	argv = append(argv, "-cp", j.lib+"/*", "-Dlog4j2.configurationFile="+filepath.Join(j.home, "log4j2.properties"), class)
+	return append(argv, args...)
+}
