@@ -37,7 +37,9 @@ func (a Agreement) String() string {
 //
 // A fetcher that names no epoch (lastFetched is NoEpoch) is not compared.
 // Ends above our log end are not judged here; the read is.
-func (c *Cache) Compare(fetchOffset model.Offset, lastFetched model.LeaderEpoch, logStart, leo model.Offset) (Agreement, model.OffsetAndEpoch) {
+func (c *Cache) Compare(
+	fetchOffset model.Offset, lastFetched model.LeaderEpoch, logStart, leo model.Offset,
+) (Agreement, model.OffsetAndEpoch) {
 	none := model.OffsetAndEpoch{Offset: model.NoOffset, Epoch: model.NoEpoch}
 	if lastFetched < 0 {
 		return Agrees, none

@@ -112,7 +112,9 @@ func (m *StateManager) CheckCoordinator(b record.Batch) Check {
 // coordinator raises the epoch for each marker, so that an equal one is late,
 // unless no transaction is open: then it is a harmless repetition (KIP-890,
 // KIP-1228).
-func (m *StateManager) CheckMarker(id model.ProducerID, epoch model.ProducerEpoch, coordinatorEpoch int32, txnVersion int16) Check {
+func (m *StateManager) CheckMarker(
+	id model.ProducerID, epoch model.ProducerEpoch, coordinatorEpoch int32, txnVersion int16,
+) Check {
 	e := m.producers[id]
 	if e == nil {
 		return Check{}
