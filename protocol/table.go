@@ -1,0 +1,114 @@
+package protocol
+
+// The keys of the APIs in the table. Source: the Kafka protocol guide.
+const (
+	KeyProduce                 int16 = 0
+	KeyFetch                   int16 = 1
+	KeyListOffsets             int16 = 2
+	KeyMetadata                int16 = 3
+	KeyFindCoordinator         int16 = 10
+	KeyApiVersions             int16 = 18
+	KeyCreateTopics            int16 = 19
+	KeyDeleteTopics            int16 = 20
+	KeyDeleteRecords           int16 = 21
+	KeyInitProducerID          int16 = 22
+	KeyOffsetForLeaderEpoch    int16 = 23
+	KeyDescribeConfigs         int16 = 32
+	KeyAlterConfigs            int16 = 33
+	KeyDescribeLogDirs         int16 = 35
+	KeyCreatePartitions        int16 = 37
+	KeyIncrementalAlterConfigs int16 = 44
+	KeyDescribeQuorum          int16 = 55
+	KeyAlterPartition          int16 = 56
+	KeyDescribeCluster         int16 = 60
+	KeyDescribeProducers       int16 = 61
+	KeyBrokerRegistration      int16 = 62
+	KeyBrokerHeartbeat         int16 = 63
+	KeyAllocateProducerIDs     int16 = 67
+	KeyDescribeTopicPartitions int16 = 75
+)
+
+// table is the truth about what is served: ApiVersions answers, dispatch and
+// docs/APIS.md are made from it. Each row stands at the index of its key. A range
+// is what Apache Kafka 4 advertises, cut to what kmsg decodes and to what has a
+// handler and a guard.
+var table = [...]API{
+	KeyProduce: {
+		Key: KeyProduce, Name: "Produce", Min: 0, Max: 13, ServedMin: 3, Flexible: 9, Class: ClassData, Scope: OnBroker,
+		Notes: "Versions 0 to 2 are advertised and refused: librdkafka tests the range before it compresses (KAFKA-18659). Record batches of magic 2 only.",
+	},
+	KeyFetch: {
+		Key: KeyFetch, Name: "Fetch", Min: 4, Max: 18, ServedMin: 4, Flexible: 12, Class: ClassData, Scope: OnBroker | OnController,
+		Notes: "Sessions (KIP-227) from 7, topic ids from 13.",
+	},
+	KeyListOffsets: {
+		Key: KeyListOffsets, Name: "ListOffsets", Min: 1, Max: 11, ServedMin: 1, Flexible: 6, Class: ClassData, Scope: OnBroker,
+		Notes: "Timestamps of tiered storage (-4, -5) find nothing.",
+	},
+	KeyMetadata: {
+		Key: KeyMetadata, Name: "Metadata", Min: 0, Max: 13, ServedMin: 0, Flexible: 9, Class: ClassMetadata, Scope: OnBroker,
+	},
+	KeyFindCoordinator: {
+		Key: KeyFindCoordinator, Name: "FindCoordinator", Min: 0, Max: 6, ServedMin: 0, Flexible: 3, Class: ClassMetadata, Scope: OnBroker,
+		Notes: "COORDINATOR_NOT_AVAILABLE while there is no coordinator of the kind asked for.",
+	},
+	KeyApiVersions: {
+		Key: KeyApiVersions, Name: "ApiVersions", Min: 0, Max: 4, ServedMin: 0, Flexible: 3, Class: ClassMetadata, Scope: OnBroker | OnController,
+		Notes: "An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of this API.",
+	},
+	KeyCreateTopics: {
+		Key: KeyCreateTopics, Name: "CreateTopics", Min: 2, Max: 7, ServedMin: 2, Flexible: 5, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
+	KeyDeleteTopics: {
+		Key: KeyDeleteTopics, Name: "DeleteTopics", Min: 1, Max: 6, ServedMin: 1, Flexible: 4, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
+	KeyDeleteRecords: {
+		Key: KeyDeleteRecords, Name: "DeleteRecords", Min: 0, Max: 2, ServedMin: 0, Flexible: 2, Class: ClassData, Scope: OnBroker,
+	},
+	KeyInitProducerID: {
+		Key: KeyInitProducerID, Name: "InitProducerId", Min: 0, Max: 5, ServedMin: 0, Flexible: 2, Class: ClassTxn, Scope: OnBroker,
+		Notes: "Idempotent producers; a transactional id is answered with COORDINATOR_NOT_AVAILABLE.",
+	},
+	KeyOffsetForLeaderEpoch: {
+		Key: KeyOffsetForLeaderEpoch, Name: "OffsetForLeaderEpoch", Min: 2, Max: 4, ServedMin: 2, Flexible: 4, Class: ClassData, Scope: OnBroker,
+	},
+	KeyDescribeConfigs: {
+		Key: KeyDescribeConfigs, Name: "DescribeConfigs", Min: 1, Max: 4, ServedMin: 1, Flexible: 4, Class: ClassMetadata, Scope: OnBroker | OnController,
+	},
+	KeyAlterConfigs: {
+		Key: KeyAlterConfigs, Name: "AlterConfigs", Min: 0, Max: 2, ServedMin: 0, Flexible: 2, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
+	KeyDescribeLogDirs: {
+		Key: KeyDescribeLogDirs, Name: "DescribeLogDirs", Min: 1, Max: 4, ServedMin: 1, Flexible: 2, Class: ClassMetadata, Scope: OnBroker,
+	},
+	KeyCreatePartitions: {
+		Key: KeyCreatePartitions, Name: "CreatePartitions", Min: 0, Max: 3, ServedMin: 0, Flexible: 2, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
+	KeyIncrementalAlterConfigs: {
+		Key: KeyIncrementalAlterConfigs, Name: "IncrementalAlterConfigs", Min: 0, Max: 1, ServedMin: 0, Flexible: 1, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
+	KeyDescribeQuorum: {
+		Key: KeyDescribeQuorum, Name: "DescribeQuorum", Min: 0, Max: 2, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker | OnController,
+	},
+	KeyAlterPartition: {
+		Key: KeyAlterPartition, Name: "AlterPartition", Min: 2, Max: 3, ServedMin: 2, Flexible: 0, Class: ClassController, Scope: OnController,
+	},
+	KeyDescribeCluster: {
+		Key: KeyDescribeCluster, Name: "DescribeCluster", Min: 0, Max: 2, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker | OnController,
+	},
+	KeyDescribeProducers: {
+		Key: KeyDescribeProducers, Name: "DescribeProducers", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,
+	},
+	KeyBrokerRegistration: {
+		Key: KeyBrokerRegistration, Name: "BrokerRegistration", Min: 0, Max: 4, ServedMin: 0, Flexible: 0, Class: ClassController, Scope: OnController,
+	},
+	KeyBrokerHeartbeat: {
+		Key: KeyBrokerHeartbeat, Name: "BrokerHeartbeat", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassController, Scope: OnController,
+	},
+	KeyAllocateProducerIDs: {
+		Key: KeyAllocateProducerIDs, Name: "AllocateProducerIds", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassController, Scope: OnController,
+	},
+	KeyDescribeTopicPartitions: {
+		Key: KeyDescribeTopicPartitions, Name: "DescribeTopicPartitions", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,
+	},
+}
