@@ -27,6 +27,10 @@ type RequestHeader struct {
 	NoClientID    bool   // the client sent null rather than an empty name
 }
 
+// MinRequestLen is the length of the shortest request, its frame size excluded:
+// the fixed header fields and a null client id.
+const MinRequestLen = headerFixed + 2
+
 // headerFixed is the length of the header fields that every version has.
 const headerFixed = 8
 
@@ -71,7 +75,7 @@ func ParseRequestHeader(b []byte, lastClientID string) (h RequestHeader, body []
 		rest = rest[n:]
 	}
 	if flexibleHeader(h.Key, h.Version) {
-		w := walk{src: rest}
+		w := walk{src: rest, flexible: true}
 		w.tags(0)
 		if w.err != nil {
 			return h, nil, fmt.Errorf("request header tags: %w", w.err)

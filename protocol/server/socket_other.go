@@ -1,0 +1,20 @@
+//go:build !linux
+
+package server
+
+import (
+	"errors"
+	"io"
+)
+
+// On other systems connections are read and written through package net alone.
+
+const haveSocket = false
+
+func (c *Conn) writeFd(uintptr) bool { c.err = errors.ErrUnsupported; return true }
+
+func (c *Conn) readFd(uintptr) bool { c.readErr = io.EOF; return true }
+
+func congestion(int) string { return "" }
+
+func setCongestion(int, string) error { return errors.ErrUnsupported }
