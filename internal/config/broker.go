@@ -14,7 +14,7 @@ type Roles struct {
 
 // Broker is the settings of one process, typed and checked. It does not change
 // after Load; what can change while the broker runs lies in the dynamic layers
-// (Dynamic) and is read through Topic and the Now methods.
+// (Dynamic), which Topic and the Describe methods take as arguments.
 type Broker struct {
 	// NodeID is this process's number in the cluster.
 	NodeID model.BrokerID

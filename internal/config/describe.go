@@ -34,7 +34,7 @@ func (b *Broker) DescribeBroker(d Dynamic) []Entry {
 		if k.Internal {
 			continue
 		}
-		all = append(all, k.entry(b.brokerSynonyms(&k, d, 1)))
+		all = append(all, k.entry(b.brokerSynonyms(&k, d)))
 	}
 	return all
 }
@@ -64,7 +64,7 @@ func (b *Broker) DescribeTopic(d Dynamic, overrides map[string]string) []Entry {
 			continue
 		}
 		for _, s := range k.Synonyms {
-			syn = append(syn, b.brokerSynonyms(LookupBroker(s.Name), d, s.Scale)...)
+			syn = append(syn, b.brokerSynonyms(LookupBroker(s.Name), d)...)
 		}
 		e := k.entry(syn)
 		if e.Source != SourceTopic {
@@ -86,7 +86,7 @@ func (b *Broker) inForce(k *Key, d Dynamic) (value string, null bool) {
 }
 
 // brokerSynonyms lists the layers that give the broker key k a value.
-func (b *Broker) brokerSynonyms(k *Key, d Dynamic, _ int64) []EntrySynonym {
+func (b *Broker) brokerSynonyms(k *Key, d Dynamic) []EntrySynonym {
 	var syn []EntrySynonym
 	add := func(v string, s Source) {
 		syn = append(syn, hide(k, EntrySynonym{Name: k.Name, Value: v, Source: s}))
