@@ -71,7 +71,7 @@ func NewReader(c Codec, src []byte, limit int64) (*Reader, error) {
 // Peek returns the window, which begins at the reader's position and is valid
 // until the next call. It has n bytes or more unless the data ends or breaks
 // before: then the error, io.EOF for a proper end, says which. n must not pass
-// WindowSize.
+// WindowSize, but for None, whose window is all of the input.
 func (r *Reader) Peek(n int) ([]byte, error) {
 	for r.w-r.r < n {
 		if r.err != nil {

@@ -198,7 +198,9 @@ func Stamp(b Batch, base model.Offset, epoch model.LeaderEpoch) {
 	binary.BigEndian.PutUint32(b[posLeaderEpoch:], uint32(epoch))
 }
 
-func (b Batch) setCRC() { binary.BigEndian.PutUint32(b[posCRC:], b.ComputeCRC()) }
+func (b Batch) setCRC() { b.putCRC(b.ComputeCRC()) }
+
+func (b Batch) putCRC(sum uint32) { binary.BigEndian.PutUint32(b[posCRC:], sum) }
 
 func (b Batch) setMaxTimestamp(ts model.Timestamp) {
 	binary.BigEndian.PutUint64(b[posMaxTimestamp:], uint64(ts))
