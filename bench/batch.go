@@ -39,7 +39,7 @@ func batchOf(size, recordBytes int, rng *rand.Rand) (batch []byte, records int) 
 // encodeRecord builds one record by hand: bench keeps clear of the broker's
 // own encoder, so that a shared mistake cannot hide.
 func encodeRecord(delta int32, value []byte) []byte {
-	inner := []byte{0}                             // attributes
+	inner := []byte{0}                               // attributes
 	inner = binary.AppendVarint(inner, 0)            // timestamp delta
 	inner = binary.AppendVarint(inner, int64(delta)) // offset delta
 	inner = binary.AppendVarint(inner, -1)           // null key
