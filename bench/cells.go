@@ -47,6 +47,10 @@ func Cells() []Cell {
 		{"T5-fetch-1000x1KiB", "many partitions in one answer", fetchCell(fetchLoad{partitions: 1000, batch: 1 << 10, batches: 1, conns: 1, requests: 800})},
 		{"T5-fetch-100x1KiB", "a hundred partitions", fetchCell(fetchLoad{partitions: 100, batch: 1 << 10, batches: 1, conns: 1, requests: 6000})},
 		{"T5-session-1000p-1changes", "incremental fetch session", sessionCell(1000, 4000)},
+		{"T6-kgo-produce-100B", "franz-go, idempotent, acks=all", kgoProduceCell(100, 1_000_000)},
+		{"T6-kgo-produce-1KiB", "franz-go, idempotent, acks=all", kgoProduceCell(1024, 300_000)},
+		{"T6-kgo-consume-100B", "franz-go", kgoConsumeCell(100, 1_000_000)},
+		{"T6-kgo-consume-1KiB", "franz-go", kgoConsumeCell(1024, 300_000)},
 		{"T8-tail", "produce to a parked fetch's answer", tailCell(6000)},
 	}
 }

@@ -20,7 +20,7 @@ func TestCellsAgainstKfake(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Requests == 0 || r.Bytes == 0 || r.Broker.CPU == 0 || r.P50 == 0 || r.P99 < r.P50 {
+			if r.Requests == 0 || r.Bytes == 0 || r.Broker.CPU == 0 || r.Elapsed == 0 || r.P99 < r.P50 {
 				t.Fatalf("empty result: %+v", r)
 			}
 		})

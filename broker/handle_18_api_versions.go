@@ -1,0 +1,36 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/protocol"
+	"github.com/tidemark/tidemark/protocol/server"
+)
+
+// ApiVersions (18), versions 0-4.
+//
+// What is served on this listener, and the cluster's features (KIP-35, KIP-511,
+// KIP-584). A version we don't know is answered by the connection itself.
+func (b *Broker) handleAPIVersions(r *server.Request) {
+	req := r.Msg.(*kmsg.ApiVersionsRequest)
+	if code := protocol.CheckClientSoftware(req); code != protocol.CodeNone {
+		resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
+		resp.ErrorCode = code
+		r.Reply(resp)
+		return
+	}
+	r.Reply(protocol.NewApiVersionsResponse(req.Version, protocol.OnBroker, b.features()))
+}
+
+// features returns what this node supports and what the cluster has finalized.
+func (b *Broker) features() protocol.Features {
+	img := b.quorum.Image()
+	f := protocol.Features{Epoch: int64(img.At().Offset)}
+	for _, s := range supportedFeatures {
+		f.Supported = append(f.Supported, protocol.Feature{Name: s.Name, Min: s.Min, Max: s.Max})
+	}
+	for _, s := range img.Features() {
+		f.Finalized = append(f.Finalized, protocol.Feature{Name: s.Name, Min: s.Level, Max: s.Level})
+	}
+	return f
+}

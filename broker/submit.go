@@ -1,0 +1,49 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/controller"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/protocol/server"
+)
+
+// completion adapts a function to quorum.Completion.
+type completion func(resp kmsg.Response, at model.OffsetAndEpoch, err error)
+
+// Done implements quorum.Completion.
+func (c completion) Done(resp kmsg.Response, at model.OffsetAndEpoch, err error) { c(resp, at, err) }
+
+// submit hands a command to the controller.
+func (b *Broker) submit(cmd controller.Command, done completion) { b.quorum.Submit(cmd, done) }
+
+// handleForward passes an admin request to the controller and answers with what
+// it says. The response says of itself what went wrong, so an error needs no
+// word of ours. Serves CreateTopics (19), DeleteTopics (20), AlterConfigs (33),
+// CreatePartitions (37) and IncrementalAlterConfigs (44), whose rules stand in
+// package controller.
+func (b *Broker) handleForward(r *server.Request) {
+	cmd := controller.Command{Request: r.Msg, Deadline: b.deadline(r, timeoutOf(r.Msg))}
+	b.submit(cmd, func(resp kmsg.Response, _ model.OffsetAndEpoch, _ error) {
+		resp.SetVersion(r.Msg.GetVersion())
+		r.Reply(resp)
+	})
+}
+
+// deadline returns when a request that may take so long has taken too long.
+func (b *Broker) deadline(r *server.Request, millis int32) model.Instant {
+	if millis <= 0 {
+		return model.Never
+	}
+	return r.Received.Mono + model.Instant(millis)*nanosPerMilli
+}
+
+const nanosPerMilli = 1_000_000
+
+// timeoutOf returns the timeout that an admin request carries, in milliseconds.
+func timeoutOf(m kmsg.Request) int32 {
+	if t, ok := m.(kmsg.TimeoutRequest); ok {
+		return t.Timeout()
+	}
+	return 0
+}
