@@ -26,6 +26,9 @@ type Options struct {
 	ClusterID string
 	// HeapMiB bounds the Java heap; 0 is 1024.
 	HeapMiB int
+	// Flags replace the flags of the Java machine, HeapMiB among them; nil is a
+	// small and quick set for tests.
+	Flags []string
 }
 
 // Broker is a running Apache Kafka: one node that is broker and controller.
@@ -44,41 +47,65 @@ const DefaultClusterID = "VGlkZW1hcmtDb21wYXRUZQ"
 // Start formats the storage if that was not done yet, starts a broker and waits
 // until it answers.
 func (j Jars) Start(ctx context.Context, o Options) (*Broker, error) {
-	if o.ClusterID == "" {
-		o.ClusterID = DefaultClusterID
-	}
-	if o.HeapMiB == 0 {
-		o.HeapMiB = 1024
-	}
-	b := &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", o.Port), LogDir: filepath.Join(o.Dir, "log")}
-	properties := filepath.Join(o.Dir, "server.properties")
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := j.Format(ctx, o); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(properties, []byte(b.properties(o)), 0o644); err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(filepath.Join(b.LogDir, "meta.properties")); err != nil {
-		r, err := j.Run(ctx, nil, Storage, "format", "-t", o.ClusterID, "-c", properties, "--standalone")
-		if err != nil {
-			return nil, err
-		}
-		if r.Exit != 0 {
-			return nil, fmt.Errorf("format storage: exit %d\n%s", r.Exit, r.All())
-		}
-	}
-	heap := fmt.Sprintf("-Xmx%dM", o.HeapMiB)
-	flags := []string{heap, "-XX:+UseSerialGC", "-Xshare:auto"}
-	p, err := proc.Start(o.Dir, nil, j.java(flags, "kafka.Kafka", properties)...)
+	p, err := j.Launch(o)
 	if err != nil {
 		return nil, err
 	}
+	b := newBroker(o)
 	b.Process = p
 	if err := p.Until(60*time.Second, func() bool { return answers(b.Addr) }); err != nil {
 		p.Kill()
 		return nil, err
 	}
 	return b, nil
+}
+
+func newBroker(o Options) *Broker {
+	return &Broker{Addr: fmt.Sprintf("127.0.0.1:%d", o.Port), LogDir: filepath.Join(o.Dir, "log")}
+}
+
+func propertiesFile(o Options) string { return filepath.Join(o.Dir, "server.properties") }
+
+// Format writes the broker's properties and formats its storage, unless that
+// was done before.
+func (j Jars) Format(ctx context.Context, o Options) error {
+	if o.ClusterID == "" {
+		o.ClusterID = DefaultClusterID
+	}
+	b := newBroker(o)
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(propertiesFile(o), []byte(b.properties(o)), 0o644); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(b.LogDir, "meta.properties")); err == nil {
+		return nil
+	}
+	r, err := j.Run(ctx, nil, Storage, "format", "-t", o.ClusterID, "-c", propertiesFile(o), "--standalone")
+	if err != nil {
+		return err
+	}
+	if r.Exit != 0 {
+		return fmt.Errorf("format storage: exit %d\n%s", r.Exit, r.All())
+	}
+	return nil
+}
+
+// Launch starts a broker whose storage is formatted, and doesn't wait for it.
+func (j Jars) Launch(o Options) (*proc.Process, error) {
+	flags := o.Flags
+	if flags == nil {
+		heap := o.HeapMiB
+		if heap == 0 {
+			heap = 1024
+		}
+		flags = []string{fmt.Sprintf("-Xmx%dM", heap), "-XX:+UseSerialGC", "-Xshare:auto"}
+	}
+	return proc.Start(o.Dir, nil, j.java(flags, "kafka.Kafka", propertiesFile(o))...)
 }
 
 func (b *Broker) properties(o Options) string {

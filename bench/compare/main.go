@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+
+	"github.com/tidemark/tidemark/bench"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	rounds := flag.Int("rounds", 5, "rounds that count; one more goes before them")
+	scale := flag.Float64("scale", 1, "multiplies the work of each cell")
+	only := flag.String("cells", "", "run only the cells whose name matches this regular expression")
+	raw := flag.String("raw", "", "file to write every round's results to, as JSON")
+	names := flag.String("brokers", "tidemark,kfake,kafka", "which brokers to measure; the last one is what ratios refer to")
+	flag.Parse()
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "tidemark-compare-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	peers, err := choosePeers(ctx, *names, dir)
+	if err != nil {
+		return err
+	}
+	report := &report{Brokers: peerNames(peers), Rounds: *rounds}
+	if match.MatchString("T9-start") {
+		if err := report.startups(ctx, peers, *rounds); err != nil {
+			return err
+		}
+	}
+	if err := report.cells(ctx, peers, match, *rounds, *scale); err != nil {
+		return err
+	}
+	if *raw != "" {
+		b, err := json.MarshalIndent(report, "", " ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(*raw, b, 0o644); err != nil {
+			return err
+		}
+	}
+	report.print(os.Stdout)
+	return nil
+}
+
+// cells runs every matching cell against every running broker in turn.
+func (r *report) cells(ctx context.Context, peers []*peer, match *regexp.Regexp, rounds int, scale float64) error {
+	running := make([]*instance, len(peers))
+	for i, p := range peers {
+		in, err := p.start(ctx, p.dir("cells"))
+		if err != nil {
+			return fmt.Errorf("start %s: %w", p.name, err)
+		}
+		defer in.stop()
+		running[i] = in
+	}
+	for round := range rounds + 1 {
+		for _, cell := range bench.Cells() {
+			if !match.MatchString(cell.Name) {
+				continue
+			}
+			for i, p := range peers {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				res, err := cell.Run(bench.Target{Addr: running[i].addr, PID: running[i].pid}, scale)
+				if err != nil {
+					// A peer that fails a cell is part of the picture; the product is not.
+					if p.name == "tidemark" {
+						return err
+					}
+					fmt.Fprintf(os.Stderr, "%s: %v\n", p.name, err)
+					continue
+				}
+				if round > 0 {
+					r.add(p.name, res)
+				}
+			}
+			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round, rounds, cell.Name)
+		}
+	}
+	return nil
+}

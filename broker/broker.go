@@ -1,0 +1,258 @@
+package broker
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/controller/quorum"
+	"github.com/tidemark/tidemark/internal/config"
+	"github.com/tidemark/tidemark/internal/lifecycle"
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/loop/realtime"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/internal/vfs/osfs"
+	"github.com/tidemark/tidemark/partition/host"
+	"github.com/tidemark/tidemark/protocol/server"
+)
+
+// Config is what a Broker is made of. The zero value is a broker with default
+// settings that says nothing.
+type Config struct {
+	// Settings are the broker's; nil is the defaults.
+	Settings *config.Broker
+	// Logger gets events; nil drops them.
+	Logger *zap.Logger
+	// World replaces the clock, the disk and chance; nil is the real ones.
+	World *World
+}
+
+// World is everything that a node needs of the world around it but the
+// network. The simulator brings one of its own.
+type World struct {
+	RT       loop.Runtime
+	FS       vfs.FS
+	Rand     *rand.Rand
+	Machine  host.Machine
+	Executor host.Executor
+	Flusher  func(dir string) host.Flusher
+	// Group runs what takes goroutines; nil does without any.
+	Group *lifecycle.Group
+}
+
+// Broker is one node: a broker and a controller in one process. Start and Stop
+// are called once each, in this order; every other method from any goroutine.
+type Broker struct {
+	config       *config.Broker
+	logger       *zap.Logger
+	rt           loop.Runtime
+	fs           vfs.FS
+	rand         *rand.Rand
+	world        World
+	clock        *realtime.Runtime // nil in a simulated world
+	defaultTopic *config.Topic
+	incarnation  metadata.Incarnation
+
+	dirs        *host.Dirs
+	replicas    *host.ReplicaManager
+	sessions    *host.FetchSessionCache
+	quorum      *quorum.Node
+	publisher   *publisher
+	membership  *membership
+	creator     *autoCreator
+	producerIDs *producerIDs
+	produces    produces
+	topics      topicConfigs
+
+	listening   []bound
+	advertised  []metadata.Listener
+	server      *server.Server
+	brokerEpoch atomic.Int64
+
+	failOnce sync.Once
+	failed   chan struct{}
+	failure  error
+}
+
+// New checks the configuration and returns a broker that has touched nothing.
+func New(c Config) (*Broker, error) {
+	b := &Broker{config: c.Settings, logger: c.Logger, failed: make(chan struct{})}
+	if b.config == nil {
+		b.config = config.Defaults()
+	}
+	if b.logger == nil {
+		b.logger = zap.NewNop()
+	}
+	if !b.config.Roles.Broker || !b.config.Roles.Controller {
+		return nil, errors.New("process.roles: this version runs broker and controller in one process only")
+	}
+	if len(b.config.Quorum.Voters) > 1 {
+		return nil, errors.New("controller.quorum.voters: this version runs a quorum of one only")
+	}
+	topic, err := b.config.Topic(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.defaultTopic = &topic
+	b.brokerEpoch.Store(int64(model.NoBrokerEpoch))
+	if c.World != nil {
+		b.world = *c.World
+	} else {
+		b.realWorld()
+	}
+	b.rt, b.fs, b.rand = b.world.RT, b.world.FS, b.world.Rand
+	binary.BigEndian.PutUint64(b.incarnation[:8], b.rand.Uint64())
+	binary.BigEndian.PutUint64(b.incarnation[8:], b.rand.Uint64())
+	return b, nil
+}
+
+func (b *Broker) realWorld() {
+	var seed [16]byte
+	crand.Read(seed[:]) // never fails
+	group := new(lifecycle.Group)
+	b.clock = realtime.New(group)
+	b.world = World{
+		RT: b.clock, FS: osfs.New(), Group: group, Machine: host.RealMachine{},
+		Rand: rand.New(rand.NewPCG(binary.BigEndian.Uint64(seed[:8]), binary.BigEndian.Uint64(seed[8:]))),
+	}
+}
+
+// Start opens the data directories, becomes a member of the cluster and serves
+// clients. When it returns without an error, clients can produce and fetch.
+func (b *Broker) Start(ctx context.Context) error {
+	if err := b.listen(ctx); err != nil {
+		return err
+	}
+	ready := make(chan error, 1)
+	if err := b.Boot(func(err error) { ready <- err }); err != nil {
+		return errors.Join(err, b.Stop(ctx))
+	}
+	select {
+	case err := <-ready:
+		if err != nil {
+			return errors.Join(err, b.Stop(ctx))
+		}
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), b.Stop(context.WithoutCancel(ctx)))
+	}
+	b.serve()
+	return nil
+}
+
+// Addr returns the address of the first client listener, with the port that it
+// really got.
+func (b *Broker) Addr() string {
+	for _, l := range b.listening {
+		return l.addr
+	}
+	return ""
+}
+
+// ClusterID returns the cluster's id, "" before Start.
+func (b *Broker) ClusterID() string { return b.quorum.Image().ClusterID() }
+
+// Failed is closed when the node can't go on; Stop then returns why.
+func (b *Broker) Failed() <-chan struct{} { return b.failed }
+
+// fail ends the node: what happened leaves it nothing to do.
+func (b *Broker) fail(err error) {
+	b.failOnce.Do(func() {
+		b.failure = err
+		b.logger.Error("this node cannot go on", zap.Error(err))
+		close(b.failed)
+	})
+}
+
+// Stop ends the broker in order: it stops accepting, finishes what is in
+// flight, flushes, and leaves the mark of a clean stop. If ctx ends first, the
+// next start recovers. It returns why the node failed, if it did.
+func (b *Broker) Stop(ctx context.Context) error {
+	var err error
+	for _, l := range b.listening {
+		_ = l.close() // accepting ends in any case
+	}
+	if b.server != nil {
+		err = b.server.Shutdown(ctx)
+	}
+	err = errors.Join(err, b.Halt(true))
+	if b.clock != nil {
+		b.clock.Stop()
+	}
+	select {
+	case <-b.failed:
+		return errors.Join(b.failure, err)
+	default:
+		return err
+	}
+}
+
+// listen binds every address, so that a port that is taken is told before
+// anything on disk is touched.
+func (b *Broker) listen(ctx context.Context) error {
+	for i := range b.config.Listeners {
+		l := &b.config.Listeners[i]
+		if b.config.IsController(l.Name) {
+			continue
+		}
+		if err := b.bind(ctx, l); err != nil {
+			for _, done := range b.listening {
+				_ = done.close()
+			}
+			return err
+		}
+	}
+	b.advertise()
+	return nil
+}
+
+// bound is a listener with its sockets.
+type bound struct {
+	name    string
+	addr    string // HOST:PORT as configured, with the real port
+	port    int32
+	sockets []net.Listener
+}
+
+func (l *bound) close() error {
+	var err error
+	for _, s := range l.sockets {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
+
+// bind opens the sockets of one listener. localhost is two addresses; the
+// second may fail where the machine has no IPv6.
+func (b *Broker) bind(ctx context.Context, l *config.Listener) error {
+	out := bound{name: l.Name, port: l.Port}
+	var lc net.ListenConfig
+	at := *l
+	for i, addr := range at.Addresses() {
+		if i > 0 && l.Port == 0 {
+			addr = net.JoinHostPort("::1", fmt.Sprint(out.port))
+		}
+		s, err := lc.Listen(ctx, "tcp", addr)
+		if err != nil && i > 0 {
+			b.logger.Info("not listening on the IPv6 loopback", zap.String("listener", l.Name), zap.Error(err))
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("listener %s: %w", l, err)
+		}
+		out.sockets = append(out.sockets, s)
+		out.port = int32(s.Addr().(*net.TCPAddr).Port)
+	}
+	out.addr = net.JoinHostPort(l.Host, fmt.Sprint(out.port))
+	b.listening = append(b.listening, out)
+	return nil
+}

@@ -1,0 +1,270 @@
+package broker
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/partition/host"
+	"github.com/tidemark/tidemark/protocol"
+	"github.com/tidemark/tidemark/protocol/server"
+)
+
+// fetchItem is one partition of a Fetch request and what becomes of it.
+type fetchItem struct {
+	topic     string
+	id        model.TopicID
+	partition int32
+	h         *host.Hosted  // nil: answered with code
+	code      protocol.Code // why h is nil, or what the request itself got wrong
+
+	from      model.Offset
+	epoch     model.LeaderEpoch // the client's idea of the leader epoch, -1 if it has none
+	lastEpoch model.LeaderEpoch // epoch of the client's last record, -1 if unknown
+	max       int32             // partition_max_bytes
+
+	answer protocol.FetchPartition
+	region log.Region
+	seen   *host.State // what the answer was made from
+	poll   bool        // at the end: nothing there now, something may come
+	wait   host.FetchWait
+	woken  atomic.Bool // wait has fired and is not registered any more
+}
+
+// pendingFetch is a Fetch request under way. Its items are read at once; if that
+// gives too little, it registers with its partitions and tries again whenever
+// one of them has moved, until there is enough or its time is up. Source: KIP-74.
+type pendingFetch struct {
+	b         *Broker
+	r         *server.Request
+	items     []fetchItem
+	isolation host.Isolation
+	mustLead  bool
+	minBytes  int
+	maxBytes  int
+	deadline  model.Instant
+	reply     func(p *pendingFetch) // sends the answer; called once
+
+	// turns counts who wants the fetch looked at. Whoever raises it from 0 looks,
+	// and goes on looking until it has seen all turns; a fetch that is answered
+	// keeps its turns, so that no later wake gets in.
+	turns   atomic.Int32
+	expired atomic.Bool
+}
+
+// run reads, and answers or waits. It is called once, by the handler.
+func (p *pendingFetch) run(now model.Now, waitMillis int32) {
+	bytes := p.readAll()
+	if waitMillis <= 0 || !p.shouldWait(bytes) {
+		p.reply(p)
+		return
+	}
+	p.releaseRegions()
+	p.deadline = now.Mono + model.Instant(waitMillis)*nanosPerMilli
+	p.turns.Store(1)
+	for i := range p.items {
+		if p.items[i].h != nil {
+			p.register(int32(i))
+		}
+	}
+	p.b.rt.SetDeadline(p, p.deadline)
+	p.look(1)
+}
+
+// shouldWait reports whether waiting can make the answer better: nothing went
+// wrong, there is something to wait for, and less than was asked for is there.
+func (p *pendingFetch) shouldWait(bytes int) bool {
+	if len(p.items) == 0 || bytes >= p.minBytes {
+		return false
+	}
+	for i := range p.items {
+		it := &p.items[i]
+		if it.answer.Code != protocol.CodeNone || it.answer.Diverging.Epoch >= 0 {
+			return false
+		}
+		// Data on a segment that is no longer written will not grow, and an
+		// offset between the readable end and the log end has nothing to wait
+		// for.
+		if it.region.OlderSegment() || it.region.Len() == 0 && !it.poll && !it.capped() {
+			return false
+		}
+	}
+	return true
+}
+
+// capped reports whether the item is empty only because earlier items used up
+// the bytes that the whole answer may hold.
+func (it *fetchItem) capped() bool { return it.seen != nil && !it.poll && it.from < it.seen.LogEnd }
+
+func (p *pendingFetch) register(i int32) {
+	it := &p.items[i]
+	it.woken.Store(false)
+	it.wait.Waiter, it.wait.Slot, it.wait.From, it.wait.Bound, it.wait.Seen = p, i, it.from, host.BoundOf(p.isolation), it.seen
+	it.h.Wait(&it.wait)
+}
+
+// FetchReady implements host.FetchWaiter.
+func (p *pendingFetch) FetchReady(slot int32) {
+	p.items[slot].woken.Store(true)
+	if p.turns.Add(1) == 1 {
+		p.look(1)
+	}
+}
+
+// TickAt implements loop.Ticker: the time is up.
+func (p *pendingFetch) TickAt(model.Now) {
+	p.expired.Store(true)
+	if p.turns.Add(1) == 1 {
+		p.look(1)
+	}
+}
+
+// look tries again until every turn has been seen; one goroutine at a time is
+// in here.
+func (p *pendingFetch) look(seen int32) {
+	for {
+		if p.expired.Load() || p.enough() {
+			p.finish()
+			return
+		}
+		for i := range p.items {
+			if it := &p.items[i]; it.h != nil && it.woken.Load() {
+				p.register(int32(i))
+			}
+		}
+		if p.turns.CompareAndSwap(seen, 0) {
+			return
+		}
+		seen = p.turns.Load()
+	}
+}
+
+// enough reports whether the answer should be given now. It reads no records,
+// only positions.
+func (p *pendingFetch) enough() bool {
+	if p.r.Abandoned() {
+		return true
+	}
+	sum := 0
+	for i := range p.items {
+		it := &p.items[i]
+		if it.h == nil {
+			continue
+		}
+		s := it.h.State()
+		bounds := s.FetchBounds(it.from, it.epoch, it.lastEpoch, p.isolation, p.mustLead)
+		it.seen = s
+		if bounds.Code != protocol.CodeNone || bounds.Diverging.Epoch >= 0 {
+			return true
+		}
+		if it.from < bounds.End {
+			sum += int(min(s.View.ReadableBytes(it.from, bounds.End), int64(it.max)))
+		}
+	}
+	return sum >= p.minBytes
+}
+
+// finish takes back what is still registered, reads and answers.
+func (p *pendingFetch) finish() {
+	p.b.rt.SetDeadline(p, model.Never)
+	for i := range p.items {
+		if it := &p.items[i]; it.h != nil && !it.woken.Load() {
+			it.h.Cancel(&it.wait)
+		}
+	}
+	p.readAll()
+	p.reply(p)
+}
+
+// readAll reads every item and returns how many bytes that gave. The first item
+// with data may exceed the limits by giving one whole batch (KIP-74).
+func (p *pendingFetch) readAll() int {
+	left, minOne, sum := p.maxBytes, true, 0
+	for i := range p.items {
+		it := &p.items[i]
+		p.read(it, max(left, 0), minOne)
+		n := it.region.Len()
+		if n > 0 {
+			minOne = false
+		}
+		left -= n
+		sum += n
+	}
+	return sum
+}
+
+// read answers one item from the partition's present state.
+func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
+	it.answer = protocol.NewFetchPartition(it.partition)
+	it.answer.ReadCommitted = p.isolation == host.ReadCommitted
+	it.poll = false
+	if it.h == nil {
+		it.answer.Code = it.code
+		return
+	}
+	s := it.h.State()
+	it.seen = s
+	bounds := s.FetchBounds(it.from, it.epoch, it.lastEpoch, p.isolation, p.mustLead)
+	if bounds.Code != protocol.CodeNone {
+		it.fail(bounds.Code)
+		return
+	}
+	it.answer.HighWatermark, it.answer.LastStableOffset, it.answer.LogStartOffset = s.HighWatermark, s.LastStable, s.LogStart
+	if bounds.Diverging.Epoch >= 0 {
+		it.answer.Diverging = bounds.Diverging
+		return
+	}
+	it.poll = bounds.Poll
+	if it.from >= bounds.End {
+		return
+	}
+	region, err := s.View.Read(it.from, bounds.End, min(left, int(it.max)), minOne)
+	if err != nil {
+		it.failRead(err)
+		return
+	}
+	it.region = region
+	if p.isolation == host.ReadCommitted && region.Len() > 0 {
+		it.answer.Aborted = abortedTxns(s.View, it.from, bounds.End)
+	}
+}
+
+func abortedTxns(v *log.View, from, end model.Offset) []protocol.AbortedTxn {
+	found := v.AbortedTxns(from, end)
+	out := make([]protocol.AbortedTxn, len(found))
+	for i := range found {
+		out[i] = protocol.AbortedTxn{ProducerID: found[i].ProducerID, FirstOffset: found[i].FirstOffset}
+	}
+	return out
+}
+
+// fail makes the item an error; for a stale or wrong leader it names the present
+// one (KIP-951).
+func (it *fetchItem) fail(code protocol.Code) {
+	it.answer.Code = code
+	switch code {
+	case protocol.CodeNotLeaderOrFollower, protocol.CodeFencedLeaderEpoch:
+		if it.seen != nil && it.seen.Leader != model.NoLeader {
+			it.answer.CurrentLeader = protocol.LeaderHint{ID: it.seen.Leader, Epoch: it.seen.LeaderEpoch}
+		}
+	}
+}
+
+// failRead turns a failed read into an error: an offset that went below the log
+// start meanwhile is out of range, everything else is the disk's.
+func (it *fetchItem) failRead(err error) {
+	aborted := it.answer.ReadCommitted
+	it.answer = protocol.NewFetchPartition(it.partition)
+	it.answer.ReadCommitted = aborted
+	it.answer.Code = protocol.CodeKafkaStorageError
+	if errors.Is(err, log.ErrOffsetOutOfRange) || errors.Is(err, log.ErrStaleView) {
+		it.answer.Code = protocol.CodeOffsetOutOfRange
+	}
+}
+
+func (p *pendingFetch) releaseRegions() {
+	for i := range p.items {
+		p.items[i].region.Release()
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/term"
+
+	"github.com/tidemark/tidemark/broker"
+	"github.com/tidemark/tidemark/internal/config"
+)
+
+// stopTimeout bounds an orderly stop; what is not finished by then is left to
+// the recovery of the next start.
+const stopTimeout = 60 * time.Second
+
+func newServe(io streams) *cobra.Command {
+	var settings settingFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a broker",
+		Long: "Runs a broker until SIGTERM or an interrupt, which stops it in order; a second one ends\n" +
+			"it at once. When it serves, one line on standard output says so; events go to standard\n" +
+			"error.",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, _, warnings, err := settings.load(os.Environ())
+			if err != nil {
+				return err
+			}
+			warn(io.err, warnings)
+			return serve(cmd.Context(), cfg, io)
+		},
+	}
+	settings.register(cmd.Flags())
+	return cmd
+}
+
+func serve(ctx context.Context, cfg *config.Broker, io streams) error {
+	b, err := broker.New(broker.Config{Settings: cfg, Logger: newLogger(io.err, cfg.Own.LogLevel)})
+	if err != nil {
+		return err
+	}
+	if err := b.Start(ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(io.out, "tidemark ready listener=%s node=%d cluster=%s data=%s ms=%d\n",
+		b.Addr(), cfg.NodeID, b.ClusterID(), cfg.DataDir, time.Since(io.start).Milliseconds())
+	if err != nil {
+		return fmt.Errorf("write ready line: %w", err)
+	}
+	hint(io.err, b.Addr())
+	select {
+	case <-ctx.Done():
+	case <-b.Failed():
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return b.Stop(stopCtx)
+}
+
+// hint tells a person at a terminal what to try first.
+func hint(out io.Writer, addr string) {
+	if f, ok := out.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		return
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil && (host == "" || host == "0.0.0.0" || host == "::") {
+		addr = "localhost:" + port
+	}
+	fmt.Fprintf(out, "Try it:  echo hello | kcat -P -b %s -t greetings && kcat -C -b %s -t greetings -o beginning -e -q\n", addr, addr)
+}
+
+func newLogger(out io.Writer, level string) *zap.Logger {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	enc.EncodeLevel = zapcore.CapitalLevelEncoder
+	at, err := zapcore.ParseLevel(level)
+	if err != nil {
+		at = zapcore.InfoLevel
+	}
+	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(out)), at))
+}
