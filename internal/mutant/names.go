@@ -11,6 +11,16 @@ type Mutant struct {
 // Names returns every mutant of the product, sorted by name.
 func Names() []Mutant {
 	return []Mutant{
+		{"log-index-off-by-one", "an entry of the offset index points one batch too far"},
+		{"log-no-cutback", "the bytes of a failed append stay in the segment"},
+		{"log-retry-fsync", "a failed fsync is tried again on the same file, and believed"},
+		{"log-rp-after-truncate", "the recovery point is lowered after the log was truncated"},
+		{"log-rp-before-epoch-file", "the recovery point rises before the epoch file is durable"},
+		{"log-skip-crc", "recovery doesn't compare the CRC of batches"},
+		{"log-skip-dirsync", "a flush doesn't make the names of new segments durable"},
+		{"log-skip-structure", "recovery doesn't compare the offsets and epochs of batches"},
+		{"log-stale-flushed", "a flush that a truncation has overtaken raises the recovery point"},
+		{"log-truncate-in-place", "a truncation cuts the file that readers are in, and appends to it"},
 		{"loop-inline-overtakes", "a message is handled at once when the box is free, though others are queued"},
 		{"loop-lost-wakeup", "an owner releases the box without looking for messages that came meanwhile"},
 	}

@@ -1,0 +1,354 @@
+package log
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log/checkpoint"
+	"github.com/tidemark/tidemark/log/epoch"
+	"github.com/tidemark/tidemark/log/producer"
+	"github.com/tidemark/tidemark/protocol/record"
+)
+
+// viewOf is a picture of the first n segments, for passes that read batches.
+func (ld *loader) viewOf(n int) *View {
+	v := &View{start: ld.found[0].base, end: ld.found[0].base}
+	for _, s := range ld.found[:n] {
+		v.segments = append(v.segments, s.segment)
+		v.end = max(v.end, s.end)
+	}
+	// An empty last segment stands for the one being written.
+	v.segments = append(v.segments, &segment{base: v.end})
+	return v
+}
+
+// producersBefore brings the producers' state to the beginning of segment i.
+func (ld *loader) producersBefore(i int) error {
+	base := ld.found[i].base
+	ld.l.segments = []*segment{ld.found[0].segment}
+	if err := ld.l.loadSnapshot(base); err != nil {
+		return err
+	}
+	if i == 0 || ld.l.producers.MapEnd() >= base {
+		return nil
+	}
+	v := ld.viewOf(i)
+	v.start = max(v.start, min(ld.l.logStart, v.end))
+	return ld.l.replayProducers(v)
+}
+
+// fileAgrees reports whether the epoch file says of the first and last batch of
+// each trusted segment, and of the first one of each other, what they say
+// themselves. What lies above the recovery point it needn't know.
+func (ld *loader) fileAgrees(from int) bool {
+	if ld.fileEpochs == nil {
+		return false
+	}
+	for i, s := range ld.found {
+		if i >= from {
+			if first, err := ld.firstBatch(s); err != nil || first.some && first.base < ld.o.RecoveryPoint && !ld.fileSays(first) {
+				return false
+			}
+			continue
+		}
+		if !ld.fileSays(s.first) || !ld.fileSays(s.lastBatch) {
+			return false
+		}
+	}
+	return true
+}
+
+// firstBatch reads the header of a segment's first batch.
+func (ld *loader) firstBatch(s *foundSegment) (batchFacts, error) {
+	f, err := s.file.pin(0)
+	if err != nil {
+		return batchFacts{}, err
+	}
+	defer s.file.unpin()
+	buf := ld.o.Files.buffer()
+	defer ld.o.Files.release(buf)
+	w := headerWalk{f: f, limit: s.length, buf: *buf}
+	b, err := w.header(0)
+	if err != nil {
+		return batchFacts{}, nil // not a batch: the scan will say so
+	}
+	return batchFacts{base: b.BaseOffset(), last: b.LastOffset(), epoch: b.LeaderEpoch(), some: true}, nil
+}
+
+// fileSays reports whether the epoch file agrees with a batch. It may have
+// forgotten what lies below the log's start.
+func (ld *loader) fileSays(b batchFacts) bool {
+	if !b.some || b.epoch < 0 || b.last < ld.l.logStart {
+		return true
+	}
+	e, ok := ld.fileEpochs.EpochFor(max(b.base, ld.l.logStart))
+	return ok && e == b.epoch
+}
+
+// settleEpochs is pass D.
+func (ld *loader) settleEpochs(from int) error {
+	trustedEnd := ld.end
+	if from < len(ld.found) {
+		trustedEnd = ld.found[from].base
+	}
+	c := &epoch.Cache{}
+	if ld.fileAgrees(from) {
+		c = ld.fileEpochs.Clone()
+		c.TruncateFromEnd(trustedEnd)
+	} else {
+		ld.report.Rebuilt = append(ld.report.Rebuilt, checkpoint.EpochFile)
+		if from > 0 {
+			v := ld.viewOf(from)
+			var err error
+			if c, err = rebuildEpochs(v, v.start); err != nil {
+				return fmt.Errorf("rebuild epochs: %w", err)
+			}
+		}
+	}
+	for _, e := range ld.scannedEpochs {
+		c.Assign(e.Epoch, e.Start)
+	}
+	c.TruncateFromEnd(ld.end)
+	c.TruncateFromStart(ld.l.logStart)
+	ld.l.epochs = c
+	if ld.fileEpochs != nil && slices.Equal(ld.fileEpochs.Entries(), c.Entries()) {
+		ld.l.flush.epochs = epochFile{saved: c.Version(), known: true}
+	}
+	return nil
+}
+
+// rebuildTxns computes the transaction index of a trusted segment: from the
+// newest snapshot before it through its batches.
+func (ld *loader) rebuildTxns(i int) error {
+	s := ld.found[i]
+	temp := &Log{
+		fs: ld.l.fs, dir: ld.l.dir, logStart: ld.found[0].base,
+		segments: []*segment{ld.found[0].segment}, producers: producer.New(),
+	}
+	if err := temp.loadSnapshot(s.base); err != nil {
+		return err
+	}
+	v := ld.viewOf(i + 1)
+	var txns []txnEntry
+	from := max(temp.producers.MapEnd(), v.start)
+	err := v.Batches(min(from, v.end), nil, func(b record.Batch) error {
+		if b.BaseOffset() < from {
+			return nil
+		}
+		if done, ok := temp.producers.Update(b); ok && done.Aborted && done.LastOffset >= s.base {
+			txns = append(txns, txnEntry{
+				producer: done.ProducerID, first: done.FirstOffset, last: done.LastOffset, stable: done.LastStableOffset,
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("rebuild aborted transactions of segment %d: %w", s.base, err)
+	}
+	s.txns = txns
+	if i == len(ld.found)-1 {
+		ld.tip.txns = txns
+		return nil
+	}
+	f, err := s.file.pin(0)
+	if err != nil {
+		return err
+	}
+	defer s.file.unpin()
+	s.rebuilt, err = s.load(f)
+	return err
+}
+
+// carryOut is pass F: the first that writes.
+func (ld *loader) carryOut() error {
+	l := ld.l
+	for _, i := range ld.txnsMissing {
+		if err := ld.rebuildTxns(i); err != nil {
+			return err
+		}
+	}
+	if err := ld.clearAway(); err != nil {
+		return err
+	}
+	for _, r := range ld.rename {
+		if err := l.fs.Rename(l.path(r[0]), l.path(r[1])); err != nil {
+			return fmt.Errorf("finish compaction: %w", err)
+		}
+		for _, s := range ld.found {
+			if s.fromSwap && s.file.name() == l.path(r[0]) {
+				s.file.setPath(l.path(r[1]))
+			}
+		}
+	}
+	changed := len(ld.remove)+len(ld.rename) > 0
+	for k := len(ld.found) - 1; k > ld.last; k-- {
+		if err := l.discard(ld.found[k].segment, ld.tail); err != nil {
+			return err
+		}
+		changed = true
+	}
+	renew, err := ld.keepSegments()
+	if err != nil {
+		return err
+	}
+	if err := l.removeSnapshotsAbove(ld.end); err != nil {
+		return err
+	}
+	if renew {
+		fresh, err := l.createSegment(ld.end)
+		if err != nil {
+			return err
+		}
+		l.segments = append(l.segments, fresh)
+		l.startTip(ld.o.Now, fresh)
+	}
+	if ld.tail != nil {
+		ld.report.Removed = append(ld.report.Removed, *ld.tail)
+	}
+	if changed || renew {
+		return l.fs.SyncDir(l.dir)
+	}
+	return nil
+}
+
+// clearAway removes what an earlier process has left.
+func (ld *loader) clearAway() error {
+	for _, name := range ld.remove {
+		if err := removeIfThere(ld.l.fs, ld.l.path(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepSegments enters the segments that stay, and stores indexes that were made
+// anew. renew tells that the last one can't be written on: its file is longer,
+// and the bytes behind its end must stay as they are until they are reclaimed.
+func (ld *loader) keepSegments() (renew bool, err error) {
+	l := ld.l
+	l.segments = nil
+	for i, s := range ld.found[:ld.last+1] {
+		longer := s.size < s.length
+		if s.scanned {
+			s.file.setDirty()
+		}
+		if i == ld.last && !longer {
+			l.startTip(ld.o.Now, s.segment)
+			created, jitter := l.tip.created, l.tip.jitter
+			l.tip = ld.tip
+			l.tip.created, l.tip.jitter, l.tip.reserved = created, jitter, s.size
+			l.segments = append(l.segments, &segment{base: s.base, file: s.file, interval: s.interval})
+			l.tip.seg = l.segments[len(l.segments)-1]
+			return false, nil
+		}
+		if longer && s.size == 0 && i == ld.last {
+			return true, l.discard(s.segment, ld.tail)
+		}
+		if longer {
+			l.trash.cuts = append(l.trash.cuts, pendingCut{file: s.file, size: s.size})
+		}
+		next := ld.end
+		if i < ld.last {
+			next = ld.found[i+1].base
+		}
+		if err := ld.storeRebuilt(s, next); err != nil {
+			return false, err
+		}
+		l.segments = append(l.segments, s.segment)
+	}
+	return true, nil
+}
+
+// storeRebuilt stores the indexes of a sealed segment if they were made anew.
+func (ld *loader) storeRebuilt(s *foundSegment, next model.Offset) error {
+	if s.rebuilt == nil {
+		return nil
+	}
+	se, err := s.store(s.rebuilt, next)
+	if err != nil {
+		return fmt.Errorf("store indexes of segment %d: %w", s.base, err)
+	}
+	s.seal = se
+	ld.l.flush.noteSide(s.sideFiles()...)
+	s.keep(s.rebuilt)
+	return nil
+}
+
+// finish makes the log ready for use.
+func (ld *loader) finish() error {
+	l := ld.l
+	l.logEnd = ld.end
+	l.recoveryPoint = min(ld.o.RecoveryPoint, ld.end)
+	if ld.o.Stop == StopClean {
+		l.recoveryPoint = ld.end
+	}
+	l.publish()
+	if ld.o.Stop == StopClean || len(ld.found) == 0 {
+		if err := l.loadSnapshot(l.logEnd); err != nil {
+			return err
+		}
+		if err := l.replayProducers(l.View()); err != nil {
+			return err
+		}
+	}
+	l.producers.AdvanceLogStart(l.logStart)
+	if ld.o.Stop == StopProcess {
+		// The kernel still has what the process wrote; now the disk has too.
+		job := l.StartFlush()
+		if job == nil {
+			return nil
+		}
+		return l.FinishFlush(job, job.Run())
+	}
+	return nil
+}
+
+// startEmpty makes a log where there is none.
+func (ld *loader) startEmpty() error {
+	l := ld.l
+	ld.report.Created = true
+	if err := l.fs.MkdirAll(l.dir, 0o755); err != nil {
+		return err
+	}
+	if err := ld.clearAway(); err != nil {
+		return err
+	}
+	for _, o := range ld.snapshots {
+		if err := removeIfThere(l.fs, l.path(fileName(o, snapshotSuffix))); err != nil {
+			return err
+		}
+	}
+	fresh, err := l.createSegment(l.logStart)
+	if err != nil {
+		return err
+	}
+	l.segments = []*segment{fresh}
+	l.startTip(ld.o.Now, fresh)
+	ld.end = l.logStart
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		return err
+	}
+	l.flush.dir = false
+	return ld.finish()
+}
+
+// belowStart empties a log that ends below its start: what it holds was deleted.
+func (ld *loader) belowStart() error {
+	l := ld.l
+	r := Removal{Why: "below the log's start", Start: ld.found[0].base, End: ld.end, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
+	for _, s := range ld.found {
+		if s.length > 0 {
+			r.add(s.file, 0, s.length)
+		}
+	}
+	for k := len(ld.found) - 1; k >= 0; k-- {
+		if err := l.discard(ld.found[k].segment, &r); err != nil {
+			return err
+		}
+	}
+	ld.report.Removed = append(ld.report.Removed, r)
+	ld.found = nil
+	l.producers = producer.New()
+	return ld.startEmpty()
+}

@@ -1,0 +1,241 @@
+package log
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+)
+
+// trust is pass B for one segment: it is taken as it stands, if its sizes, its
+// seal, its index and its ends agree. Where they don't, it is scanned, and then
+// anything bad in it is damage.
+func (ld *loader) trust(i int) error {
+	s := ld.found[i]
+	s.seal = ld.readSeal(s)
+	if err := ld.checkSeal(i); err != nil {
+		return err
+	}
+	f, err := s.file.pin(0)
+	if err != nil {
+		return err
+	}
+	defer s.file.unpin()
+	buf := ld.o.Files.buffer()
+	defer ld.o.Files.release(buf)
+	w := headerWalk{f: f, limit: s.size, buf: *buf}
+	t := tip{seg: s.segment, index: newIndexBuilder(s.base, ld.l.cfg.IndexIntervalBytes)}
+	x, err := ld.trustedIndexes(i)
+	if err == nil {
+		s.end, err = t.resume(&w, x)
+	}
+	if err == nil && s.end > ld.nextBase(i) {
+		err = fmt.Errorf("segment reaches to %d, the next begins at %d: %w", s.end, ld.nextBase(i), errNoBatch)
+	}
+	if err != nil {
+		var corrupt *CorruptionError
+		if !isBytesError(err) || errors.As(err, &corrupt) {
+			return err
+		}
+		s.seal = nil
+		ld.report.Rebuilt = append(ld.report.Rebuilt, fileName(s.base, indexSuffix), fileName(s.base, timeSuffix))
+		if _, err := ld.scanSegment(i, true); err != nil {
+			return err
+		}
+	} else if err := ld.adopt(i, &w, &t); err != nil {
+		return err
+	}
+	return ld.trustTxns(i)
+}
+
+// isBytesError tells bytes that are not what they should be, or not there, from
+// a disk that doesn't answer.
+func isBytesError(err error) bool {
+	var bad *badBatch
+	return errors.Is(err, errNoBatch) || errors.As(err, &bad) || errors.Is(err, errBadIndex)
+}
+
+// errBadIndex: an index is missing, or not of its segment.
+var errBadIndex = errors.New("index can't be used")
+
+// checkSeal compares a segment with its seal and its neighbour.
+func (ld *loader) checkSeal(i int) error {
+	s := ld.found[i]
+	if s.seal == nil {
+		return nil
+	}
+	if s.seal.size > s.length {
+		return ld.damage(i, s.length, s.base, fmt.Errorf("%d bytes, %d were sealed", s.length, s.seal.size))
+	}
+	if i == len(ld.found)-1 {
+		if s.seal.size != s.length {
+			s.seal = nil // it was written by Checkpoint, and the segment has grown since
+		}
+		return nil
+	}
+	next := ld.nextBase(i)
+	if s.seal.next < next {
+		return ld.damage(i, s.length, s.seal.next, fmt.Errorf("segment %d was followed by %d, now by %d: %w", s.base, s.seal.next, next, errHole))
+	}
+	if s.seal.next == next && s.seal.size < s.length {
+		ld.unfinishedCut(i, s.seal.size)
+	}
+	if s.seal.next > next {
+		s.seal = nil // it was cut short at next after it had been sealed
+	}
+	return nil
+}
+
+// unfinishedCut notes that the segment ends at pos though its file is longer.
+func (ld *loader) unfinishedCut(i int, pos int64) {
+	s := ld.found[i]
+	r := Removal{Why: "unfinished cut", Start: ld.nextBase(i), End: ld.nextBase(i), FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
+	r.add(s.file, pos, s.length)
+	s.size = pos
+	ld.report.Removed = append(ld.report.Removed, r)
+}
+
+// nextBase is the base of the segment after i, MaxInt64 for the last.
+func (ld *loader) nextBase(i int) model.Offset {
+	if i == len(ld.found)-1 {
+		return math.MaxInt64
+	}
+	return ld.found[i+1].base
+}
+
+// trustedIndexes returns the indexes of a segment: all of them for the last
+// one, which goes on from there, else only their last entries; that is all that
+// is needed to find the segment's end, and reading all indexes of a large log
+// would take long.
+func (ld *loader) trustedIndexes(i int) (*segmentIndexes, error) {
+	s := ld.found[i]
+	for _, suffix := range []string{indexSuffix, timeSuffix} {
+		if name := fileName(s.base, suffix); s.fromSwap || !ld.side[name] {
+			if s.size == 0 {
+				s.rebuilt = &segmentIndexes{}
+				return s.rebuilt, nil
+			}
+			return nil, fmt.Errorf("%s is missing: %w", name, errBadIndex)
+		}
+	}
+	if i < len(ld.found)-1 {
+		if x, err := s.peekIndexes(); err == nil {
+			return x, nil
+		}
+	}
+	s.end = model.Offset(math.MaxInt64) // not known yet; entries are confirmed by resume
+	defer func() { s.end = s.base }()
+	x, err := s.readIndexes()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadIndex, err)
+	}
+	return x, nil
+}
+
+// peekIndexes reads the last entry of both indexes.
+func (s *segment) peekIndexes() (*segmentIndexes, error) {
+	x := &segmentIndexes{}
+	e, ok, err := lastEntry(s.file.fs, s.path(indexSuffix), offsetEntrySize)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		x.offsets = []offsetEntry{{rel: binary.BigEndian.Uint32(e), pos: binary.BigEndian.Uint32(e[4:])}}
+		if int64(x.offsets[0].pos) >= s.size {
+			return nil, fmt.Errorf("%w: position %d of %d", errBadIndex, x.offsets[0].pos, s.size)
+		}
+	}
+	e, ok, err = lastEntry(s.file.fs, s.path(timeSuffix), timeEntrySize)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		x.times = []timeEntry{{ts: model.Timestamp(binary.BigEndian.Uint64(e)), rel: binary.BigEndian.Uint32(e[8:])}}
+	}
+	return x, nil
+}
+
+// lastEntry returns the last entry of an index file; ok is false for an empty
+// file. A file of another form, or with zeros at its end, is an error.
+func lastEntry(fs vfs.FS, path string, size int) (entry []byte, ok bool, err error) {
+	f, err := fs.OpenFile(path, 0, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	n, err := f.Size()
+	if err != nil {
+		return nil, false, err
+	}
+	if n == 0 {
+		return nil, false, nil
+	}
+	b := make([]byte, size)
+	if n%int64(size) != 0 {
+		return nil, false, fmt.Errorf("%w: %d bytes", errBadIndex, n)
+	}
+	if got, err := f.ReadAt(b, n-int64(size)); got < size {
+		return nil, false, err
+	}
+	if len(trimZeros(b, size)) == 0 {
+		return nil, false, fmt.Errorf("%w: ends with zeros", errBadIndex)
+	}
+	return b, true, nil
+}
+
+// adopt notes what resume has found out about a trusted segment.
+func (ld *loader) adopt(i int, w *headerWalk, t *tip) error {
+	s := ld.found[i]
+	s.maxTS, s.maxTSLast = t.index.maxTS, t.index.maxTSLast
+	if s.seal != nil {
+		s.maxTS, s.maxTSLast = s.seal.maxTS, s.seal.maxTSLast
+	}
+	if i == len(ld.found)-1 {
+		ld.tip = *t
+	}
+	if s.size == 0 {
+		return nil
+	}
+	b, err := w.header(0)
+	if err != nil {
+		return err
+	}
+	if b.BaseOffset() < s.base {
+		return ld.damage(i, 0, s.base, fmt.Errorf("batch [%d, %d] in segment %d", b.BaseOffset(), b.LastOffset(), s.base))
+	}
+	s.first = batchFacts{base: b.BaseOffset(), last: b.LastOffset(), epoch: b.LeaderEpoch(), some: true}
+	end := t.marks[len(t.marks)-1]
+	if b, err = w.header(end.pos); err != nil {
+		return err
+	}
+	s.lastBatch = batchFacts{base: b.BaseOffset(), last: b.LastOffset(), epoch: b.LeaderEpoch(), some: true}
+	return nil
+}
+
+// trustTxns reads the transaction index of a trusted segment; one that is not
+// what was sealed, or can't be read, is computed anew in pass E.
+func (ld *loader) trustTxns(i int) error {
+	s := ld.found[i]
+	name := fileName(s.base, txnSuffix)
+	var b []byte
+	if ld.side[name] && !s.fromSwap {
+		var err error
+		if b, err = vfs.ReadFile(ld.o.FS, ld.l.path(name)); err != nil {
+			return err
+		}
+	}
+	txns, err := decodeTxns(b, s.base, s.end)
+	if err != nil || s.fromSwap || (s.seal != nil && digest(b) != s.seal.txnsCRC) {
+		ld.report.Rebuilt = append(ld.report.Rebuilt, name)
+		ld.txnsMissing = append(ld.txnsMissing, i)
+		return nil
+	}
+	s.txns = txns
+	if i == len(ld.found)-1 {
+		ld.tip.txns = txns[:len(txns):len(txns)]
+	}
+	return nil
+}

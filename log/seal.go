@@ -1,0 +1,76 @@
+package log
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+
+	"github.com/tidemark/tidemark/internal/model"
+)
+
+// seal is what was true of a segment when it was sealed. It stands beside the
+// segment as <base>.seal, so that a shortened file, a lost neighbour and a
+// damaged index can be told from what was meant. It promises nothing about the
+// bytes of the segment: batches have checksums of their own.
+//
+// The file: magic "TMS1", then size, next, maxTS, maxTSLast (int64 each), the
+// three index digests (uint32 each, 0 for an absent file), and a CRC-32C of all
+// before it. Big-endian.
+type seal struct {
+	// size is the length of the .log file in bytes.
+	size int64
+	// next is the base of the segment that follows; for the last segment of a
+	// log that was stopped cleanly, the log's end.
+	next model.Offset
+	// maxTS is the greatest timestamp, maxTSLast the last offset of its batch.
+	maxTS     model.Timestamp
+	maxTSLast model.Offset
+	// Digests of the whole .index, .timeindex and .txnindex.
+	offsetsCRC, timesCRC, txnsCRC uint32
+}
+
+const (
+	sealMagic = "TMS1"
+	sealSize  = 4 + 4*8 + 3*4 + 4
+)
+
+var errNoSeal = errors.New("not a seal")
+
+// digest is the checksum used in seals; an absent file and an empty one have 0.
+func digest(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+func (s *seal) encode() []byte {
+	b := make([]byte, 0, sealSize)
+	b = append(b, sealMagic...)
+	b = binary.BigEndian.AppendUint64(b, uint64(s.size))
+	b = binary.BigEndian.AppendUint64(b, uint64(s.next))
+	b = binary.BigEndian.AppendUint64(b, uint64(s.maxTS))
+	b = binary.BigEndian.AppendUint64(b, uint64(s.maxTSLast))
+	b = binary.BigEndian.AppendUint32(b, s.offsetsCRC)
+	b = binary.BigEndian.AppendUint32(b, s.timesCRC)
+	b = binary.BigEndian.AppendUint32(b, s.txnsCRC)
+	return binary.BigEndian.AppendUint32(b, digest(b))
+}
+
+func decodeSeal(b []byte) (*seal, error) {
+	if len(b) != sealSize || string(b[:4]) != sealMagic {
+		return nil, errNoSeal
+	}
+	body := b[:sealSize-4]
+	if binary.BigEndian.Uint32(b[sealSize-4:]) != digest(body) {
+		return nil, errNoSeal
+	}
+	s := &seal{
+		size:       int64(binary.BigEndian.Uint64(b[4:])),
+		next:       model.Offset(binary.BigEndian.Uint64(b[12:])),
+		maxTS:      model.Timestamp(binary.BigEndian.Uint64(b[20:])),
+		maxTSLast:  model.Offset(binary.BigEndian.Uint64(b[28:])),
+		offsetsCRC: binary.BigEndian.Uint32(b[36:]),
+		timesCRC:   binary.BigEndian.Uint32(b[40:]),
+		txnsCRC:    binary.BigEndian.Uint32(b[44:]),
+	}
+	if s.size < 0 || s.next < 0 {
+		return nil, errNoSeal
+	}
+	return s, nil
+}

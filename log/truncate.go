@@ -1,0 +1,406 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
+	"github.com/tidemark/tidemark/log/epoch"
+	"github.com/tidemark/tidemark/protocol/record"
+)
+
+// LowerRecoveryPoint takes the promise back for offsets from to on. A caller
+// that makes lower recovery points durable by itself does so, then calls this,
+// then Truncate, which then has no need of Options.LowerRecoveryPoint.
+func (l *Log) LowerRecoveryPoint(to model.Offset) {
+	if to < l.recoveryPoint {
+		l.recoveryPoint = to
+		l.generation++
+	}
+}
+
+// Truncate removes every batch that holds an offset at or above to; the log
+// ends at to then. At or above LogEnd it removes only epochs in which nothing
+// was written. It returns what was removed; the bytes stay until Reclaim.
+//
+// The names in the directory are durable when it returns. An error that doesn't
+// wrap ErrPoisoned means that nothing has changed.
+func (l *Log) Truncate(to model.Offset) (Removal, error) {
+	if err := l.usable(); err != nil {
+		return Removal{}, err
+	}
+	if to < 0 {
+		return Removal{}, fmt.Errorf("truncate to %d: %w", to, ErrOffsetOutOfRange)
+	}
+	if to >= l.logEnd {
+		l.epochs.TruncateFromEnd(l.logEnd)
+		return Removal{Start: l.logEnd, End: l.logEnd, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}, nil
+	}
+	if to <= l.segments[0].base {
+		return l.TruncateFullyAndStartAt(to)
+	}
+	v := l.View()
+	i := v.segmentFor(to)
+	pos, err := v.cutPosition(i, to)
+	if err != nil {
+		return Removal{}, err
+	}
+	removal := v.removal("truncate", i, pos, to)
+	if mutant.On("log-rp-after-truncate") {
+		err := l.cutAt(i, pos, to, &removal)
+		return removal, errors.Join(err, l.takeBack(to))
+	}
+	if err := l.takeBack(to); err != nil {
+		return Removal{}, err
+	}
+	if mutant.On("log-truncate-in-place") && v.isTail(i) && pos > 0 {
+		return removal, l.truncateInPlace(pos, to)
+	}
+	if err := l.cutAt(i, pos, to, &removal); err != nil {
+		return removal, l.poison("truncate", err)
+	}
+	return removal, nil
+}
+
+// takeBack makes the recovery point at most to, durably, and tells flushes that
+// are under way that they are stale.
+func (l *Log) takeBack(to model.Offset) error {
+	l.generation++
+	if to >= l.recoveryPoint {
+		return nil
+	}
+	if l.lowerRP != nil {
+		if err := l.lowerRP(to); err != nil {
+			return fmt.Errorf("lower recovery point from %d to %d: %w", l.recoveryPoint, to, err)
+		}
+	}
+	l.recoveryPoint = to
+	return nil
+}
+
+// cutPosition returns where the first batch begins that holds an offset at or
+// above to. The segment may be damaged beyond that; it must not keep anybody
+// from cutting it off.
+func (v *View) cutPosition(i int, to model.Offset) (int64, error) {
+	limit := v.limit(i)
+	if limit == 0 {
+		return 0, nil
+	}
+	file := v.segments[i].file
+	f, err := file.pin(limit)
+	if err != nil {
+		return 0, err
+	}
+	defer file.unpin()
+	buf := file.cache.buffer()
+	defer file.cache.release(buf)
+	pos, _, err := v.locate(i, &headerWalk{f: f, limit: limit, buf: *buf}, to)
+	return pos, err
+}
+
+// cutAt ends the log at to: segment i keeps its bytes below pos, later segments
+// go, and a new one begins at to. Old names go before the new one comes, newest
+// first: whatever part of that a kill leaves behind is a prefix of what was.
+func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
+	keep, err := l.shortened(i, pos, to)
+	if err != nil {
+		return err
+	}
+	kept := i
+	if keep != nil {
+		kept++
+	}
+	for k := len(l.segments) - 1; k >= kept; k-- {
+		if err := l.discard(l.segments[k], r); err != nil {
+			return err
+		}
+	}
+	if err := l.removeSnapshotsAbove(to); err != nil {
+		return err
+	}
+	segments := append([]*segment(nil), l.segments[:kept]...)
+	if keep != nil {
+		if err := l.storeShortened(keep, to); err != nil {
+			return err
+		}
+		l.trash.cuts = append(l.trash.cuts, pendingCut{file: keep.file, size: pos})
+		segments[i] = keep
+	}
+	fresh, err := l.createSegment(to)
+	if err != nil {
+		return err
+	}
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		return fmt.Errorf("sync directory %s: %w", l.dir, err)
+	}
+	l.segments = append(segments, fresh)
+	l.startTip(model.Now{Wall: l.tip.created}, fresh)
+	l.logEnd = to
+	l.logStart = min(max(l.logStart, l.segments[0].base), to)
+	l.epochs.TruncateFromEnd(to)
+	l.publish()
+	return l.rebuildProducers()
+}
+
+// truncateInPlace is what cutAt must not do: it changes bytes that readers may
+// be about to read. It exists for the mutant of that name alone.
+func (l *Log) truncateInPlace(pos int64, to model.Offset) error {
+	s, x, err := l.shortenedTip(pos)
+	if err != nil {
+		return err
+	}
+	f, err := s.file.pinForWrite()
+	if err != nil {
+		return err
+	}
+	defer s.file.unpin()
+	if err := f.Truncate(pos); err != nil {
+		return err
+	}
+	l.tip.size, l.tip.index, l.tip.marks, l.tip.txns = pos, x, nil, s.txns
+	l.logEnd = to
+	l.epochs.TruncateFromEnd(to)
+	l.publish()
+	return l.rebuildProducers()
+}
+
+// shortened returns segment i as it is without the bytes from pos on, nil if
+// nothing remains of it.
+func (l *Log) shortened(i int, pos int64, to model.Offset) (*segment, error) {
+	if pos == 0 {
+		return nil, nil
+	}
+	s, x, err := l.shortenedAt(i, pos)
+	if err != nil {
+		return nil, err
+	}
+	s.end = min(s.end, to)
+	s.indexes.Store(x.sealed())
+	return s, nil
+}
+
+func (l *Log) shortenedTip(pos int64) (*segment, indexBuilder, error) {
+	return l.shortenedAt(len(l.segments)-1, pos)
+}
+
+// shortenedAt computes the indexes of segment i for its bytes below pos.
+func (l *Log) shortenedAt(i int, pos int64) (*segment, indexBuilder, error) {
+	v := l.View()
+	old := v.segments[i]
+	f, err := old.file.pin(pos)
+	if err != nil {
+		return nil, indexBuilder{}, err
+	}
+	defer old.file.unpin()
+	x := &segmentIndexes{offsets: v.tail.offsets, times: v.tail.times}
+	txns := v.tail.txns
+	if !v.isTail(i) {
+		if x, err = old.load(f); err != nil {
+			return nil, indexBuilder{}, v.damaged(i, pos, old.base, err)
+		}
+		txns = old.txns
+	}
+	buf := old.file.cache.buffer()
+	defer old.file.cache.release(buf)
+	t := tip{index: newIndexBuilder(old.base, l.cfg.IndexIntervalBytes)}
+	end, err := t.resume(&headerWalk{f: f, limit: pos, buf: *buf}, x)
+	if err != nil {
+		return nil, indexBuilder{}, v.damaged(i, pos, old.base, err)
+	}
+	s := &segment{
+		base: old.base, file: old.file, end: end, size: pos,
+		maxTS: t.index.maxTS, maxTSLast: t.index.maxTSLast, interval: l.cfg.IndexIntervalBytes,
+	}
+	for _, e := range txns {
+		if e.last < end {
+			s.txns = append(s.txns, e)
+		}
+	}
+	return s, t.index, nil
+}
+
+// storeShortened replaces the indexes and the seal of a segment that was cut.
+func (l *Log) storeShortened(s *segment, next model.Offset) error {
+	// The old seal goes first: it says that the segment is longer.
+	for _, name := range s.sideFiles() {
+		if err := removeIfThere(l.fs, name); err != nil {
+			return err
+		}
+	}
+	if se, err := s.store(s.indexes.Load(), next); err == nil {
+		s.seal = se
+		l.flush.noteSide(s.sideFiles()...)
+	}
+	return nil
+}
+
+// discard renames the file of a segment that is no longer part of the log, and
+// removes what stands beside it. It is unlinked by Reclaim.
+func (l *Log) discard(s *segment, r *Removal) error {
+	for _, name := range s.sideFiles() {
+		if err := removeIfThere(l.fs, name); err != nil {
+			return err
+		}
+	}
+	from := s.file.name()
+	to := l.path(fileName(s.base, logSuffix+deletedSuffix))
+	for n := 1; ; n++ {
+		// The same base may be discarded again before the first is reclaimed.
+		if _, err := l.fs.Stat(to); err != nil {
+			break
+		}
+		to = l.path(fmt.Sprintf("%s.%d%s", fileName(s.base, logSuffix), n, deletedSuffix))
+	}
+	if err := l.fs.Rename(from, to); err != nil {
+		return fmt.Errorf("discard segment: %w", err)
+	}
+	s.file.setPath(to)
+	l.files.dropIndex(s)
+	l.trash.discard(s.file)
+	if r != nil {
+		r.renamed(from, to)
+	}
+	return nil
+}
+
+// TruncateFullyAndStartAt empties the log and lets it begin at o: what it held
+// is of no use, because the leader's log begins later, or below ours.
+func (l *Log) TruncateFullyAndStartAt(o model.Offset) (Removal, error) {
+	if err := l.usable(); err != nil {
+		return Removal{}, err
+	}
+	if o < 0 {
+		return Removal{}, fmt.Errorf("start at %d: %w", o, ErrOffsetOutOfRange)
+	}
+	v := l.View()
+	removal := v.removal("truncate fully", 0, 0, l.logEnd)
+	removal.Start = v.start
+	if err := l.takeBack(o); err != nil {
+		return Removal{}, err
+	}
+	l.logStart = o
+	if err := l.cutAt(0, 0, o, &removal); err != nil {
+		return removal, l.poison("truncate fully", err)
+	}
+	l.epochs.Clear()
+	l.publish()
+	return removal, nil
+}
+
+// IncrementLogStart raises the log's start: records below o are no longer read.
+// Files stay until DropBelow. Below the present start it does nothing.
+func (l *Log) IncrementLogStart(o model.Offset) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if o > l.logEnd {
+		return fmt.Errorf("log start %d of [%d, %d): %w", o, l.logStart, l.logEnd, ErrOffsetOutOfRange)
+	}
+	if o <= l.logStart {
+		return nil
+	}
+	l.logStart = o
+	l.epochs.TruncateFromStart(o)
+	l.producers.AdvanceLogStart(o)
+	l.publish()
+	return nil
+}
+
+// DropBelow removes the segments that lie wholly below the log's start, but
+// never the one being written, and returns how many and how many bytes. Each
+// removal is durable before the next: a lost one in between would leave a hole.
+func (l *Log) DropBelow() (segments int, bytes int64, err error) {
+	if err := l.usable(); err != nil {
+		return 0, 0, err
+	}
+	for len(l.segments) > 1 && l.segments[1].base <= l.logStart {
+		s := l.segments[0]
+		if err := l.discard(s, nil); err != nil {
+			return segments, bytes, l.poison("drop segment", err)
+		}
+		if err := l.fs.SyncDir(l.dir); err != nil {
+			return segments, bytes, l.poison("drop segment", err)
+		}
+		l.segments = append([]*segment(nil), l.segments[1:]...)
+		segments++
+		bytes += s.size
+		l.publish()
+	}
+	if segments > 0 {
+		l.dropOldSnapshots(l.segments[0].base)
+	}
+	return segments, bytes, nil
+}
+
+// removal describes the bytes of segments i and later from pos on, which begin
+// at offset start. Batches that can't be read are part of the bytes only.
+func (v *View) removal(why string, i int, pos int64, start model.Offset) Removal {
+	r := Removal{Why: why, Start: start, End: v.end, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
+	for k := i; k < len(v.segments); k++ {
+		from := int64(0)
+		if k == i {
+			from = pos
+		}
+		if v.limit(k) > from {
+			r.add(v.segments[k].file, from, v.limit(k))
+		}
+	}
+	return r
+}
+
+// add describes the bytes of a file from pos to end.
+func (r *Removal) add(file *segmentFile, pos, end int64) {
+	name := file.name()
+	if r.Bytes == 0 {
+		r.File, r.Pos = name, pos
+	}
+	r.Bytes += end - pos
+	r.Parts = append(r.Parts, Part{File: name, Pos: pos, Bytes: end - pos})
+	f, err := file.pin(0)
+	if err != nil {
+		return
+	}
+	defer file.unpin()
+	sc := scanner{f: f, limit: end, buf: make([]byte, min(end-pos, scanBufferSize))}
+	for {
+		b, err := sc.next(pos)
+		if b == nil || err != nil {
+			return
+		}
+		r.count(b)
+		pos += int64(len(b))
+	}
+}
+
+func (r *Removal) count(b record.Batch) {
+	if r.FirstEpoch == model.NoEpoch {
+		r.FirstEpoch = b.LeaderEpoch()
+	}
+	r.LastEpoch = b.LeaderEpoch()
+	r.Batches++
+	r.Records += int64(b.Count())
+	r.End = max(r.End, b.NextOffset())
+}
+
+func (r *Removal) renamed(from, to string) {
+	if r.File == from {
+		r.File = to
+	}
+	for i := range r.Parts {
+		if r.Parts[i].File == from {
+			r.Parts[i].File = to
+		}
+	}
+}
+
+// rebuildEpochs is used where the epoch file can't be believed: every batch
+// header says its epoch.
+func rebuildEpochs(v *View, from model.Offset) (*epoch.Cache, error) {
+	c := &epoch.Cache{}
+	err := v.Batches(from, nil, func(b record.Batch) error {
+		c.Assign(b.LeaderEpoch(), b.BaseOffset())
+		return nil
+	})
+	return c, err
+}
