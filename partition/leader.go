@@ -1,0 +1,79 @@
+package partition
+
+import (
+	"github.com/tidemark/tidemark/internal/assert"
+	"github.com/tidemark/tidemark/internal/model"
+)
+
+// leader is the role of the one replica that takes writes. Its other methods
+// stand in produce.go, replica_fetch.go, deleterecords.go and isr.go.
+type leader struct{}
+
+func (leader) kind() Role { return Leader }
+
+// wait parks a fetch, unless what it saw is no longer the state.
+func (leader) wait(p *Partition, _ model.Now, w *FetchWait, out *Output) { p.park(w, out) }
+
+func (p *Partition) park(w *FetchWait, out *Output) {
+	moved := p.mark.Role != w.Seen.Role || p.mark.LeaderEpoch != w.Seen.LeaderEpoch ||
+		p.mark.Bound(w.Bound) != w.Seen.Bound(w.Bound) || p.mark.LogStart > w.From
+	if moved {
+		out.Woken = append(out.Woken, w)
+		return
+	}
+	p.waiters[w.Bound].Add(&w.link, w)
+}
+
+func (leader) written(p *Partition, now model.Now, kind WriteKind, w Written, out *Output) {
+	if w.Fault == FaultBroken {
+		p.becomeOffline(CodeStorageError, out)
+		return
+	}
+	switch kind {
+	case WriteAppend:
+		p.appended(now, w, out)
+	case WriteLogStart:
+		p.logStartRaised(w, out)
+	case WriteEpoch:
+		if w.Fault != FaultNone {
+			p.becomeOffline(CodeStorageError, out)
+			return
+		}
+		p.advance(now, out)
+	default:
+		assert.Unreachable("a leader completed write %d", kind)
+	}
+}
+
+func (leader) flushed(p *Partition, now model.Now, to model.Offset, out *Output) {
+	p.durableTo(now, to)
+	p.advance(now, out)
+}
+
+func (leader) tick(p *Partition, now model.Now, out *Output) {
+	p.expireProduces(now, out)
+	p.expireDeletes(now, out)
+	p.flushDue(now)
+	p.sweepProducers(now)
+	if p.shrinkAt <= now.Mono {
+		p.shrinkAt = p.nextShrink(now)
+		p.maybeShrink(now, out)
+		p.advance(now, out)
+	}
+}
+
+// nextShrink is when the ISR is looked at again: twice in each lag time, so that
+// a dead follower leaves after 1 to 1.5 times the limit.
+func (p *Partition) nextShrink(now model.Now) model.Instant {
+	if len(p.remote) == 0 {
+		return model.Never
+	}
+	return now.Mono + p.cfg.ReplicaLagMax/2
+}
+
+func (p *Partition) sweepProducers(now model.Now) {
+	if p.sweepAt <= now.Mono {
+		p.sweepAt = now.Mono + producerSweep
+		p.log.Producers().Expire(now.Wall, p.cfg.ProducerExpiryMs)
+	}
+}

@@ -1,0 +1,69 @@
+package partition
+
+import (
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log/epoch"
+)
+
+// replicaFetch judges a follower's fetch and counts its progress. The mark in
+// the answer is taken before the progress is counted, so the high watermark that
+// a follower learns lags one fetch, as Kafka's does.
+func (leader) replicaFetch(p *Partition, now model.Now, f *ReplicaFetch, out *Output) {
+	f.Result = ReplicaResult{Diverging: model.OffsetAndEpoch{Offset: model.NoOffset, Epoch: model.NoEpoch}, Mark: p.mark}
+	out.Replicas = append(out.Replicas, f)
+	r := p.replica(f.Replica)
+	if f.Result.Code = p.judgeReplica(r, f); f.Result.Code != CodeNone {
+		return
+	}
+	verdict, end := p.log.Epochs().Compare(f.Offset, f.LastEpoch, p.mark.LogStart, p.mark.LogEnd)
+	switch {
+	case verdict == epoch.Diverged:
+		f.Result.Diverging = end
+		return
+	case verdict == epoch.OutOfRange, f.Offset < p.mark.LogStart, f.Offset > p.mark.LogEnd:
+		f.Result.Code = CodeOffsetOutOfRange
+		return
+	}
+	if f.Reread {
+		return
+	}
+	r.fetched(now, f, p.mark.LogEnd)
+	p.maybeExpand(r, out)
+	p.advance(now, out)
+	p.releaseDeletes(out)
+}
+
+// judgeReplica makes the checks that come before the log is looked at.
+func (p *Partition) judgeReplica(r *replica, f *ReplicaFetch) Code {
+	if c := p.CheckEpoch(f.CurrentEpoch); c != CodeNone {
+		return c
+	}
+	if r == nil {
+		if f.CurrentEpoch == model.NoEpoch {
+			return CodeNotLeaderOrFollower
+		}
+		return CodeUnknownLeaderEpoch
+	}
+	if f.BrokerEpoch != model.NoBrokerEpoch && f.BrokerEpoch < p.peer(r.id).Epoch {
+		return CodeNotLeaderOrFollower
+	}
+	return CodeNone
+}
+
+// CheckEpoch compares the leader epoch that a client believes in with ours; -1
+// is not compared.
+func (p *Partition) CheckEpoch(current model.LeaderEpoch) Code {
+	return p.mark.CheckEpoch(current)
+}
+
+// CheckEpoch compares the leader epoch that a client believes in with the
+// mark's; -1 is not compared. Source: KIP-320.
+func (m *Mark) CheckEpoch(current model.LeaderEpoch) Code {
+	switch {
+	case current < 0 || current == m.LeaderEpoch:
+		return CodeNone
+	case current < m.LeaderEpoch:
+		return CodeFencedLeaderEpoch
+	}
+	return CodeUnknownLeaderEpoch
+}
