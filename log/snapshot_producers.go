@@ -1,0 +1,14 @@
+package log
+
+// SnapshotProducers stores the producers' state as of the log's end, so that the
+// next start replays only what comes after. Nothing is synced, and nothing is
+// written while no producer is known.
+func (l *Log) SnapshotProducers() error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if l.producers.Len() == 0 {
+		return nil
+	}
+	return l.snapshot(l.logEnd)
+}
