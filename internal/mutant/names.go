@@ -23,5 +23,8 @@ func Names() []Mutant {
 		{"log-truncate-in-place", "a truncation cuts the file that readers are in, and appends to it"},
 		{"loop-inline-overtakes", "a message is handled at once when the box is free, though others are queued"},
 		{"loop-lost-wakeup", "an owner releases the box without looking for messages that came meanwhile"},
+		{"part-ack-before-append", "a produce with acks=1 is answered before its append was carried out"},
+		{"part-dup-acked-early", "a retried batch with acks=all is answered before the original is replicated"},
+		{"part-hw-ignores-pending-isr", "the high watermark passes a replica that is being added to the ISR"},
 	}
 }

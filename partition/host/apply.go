@@ -1,0 +1,217 @@
+package host
+
+import (
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/partition"
+)
+
+// Apply carries out what a new image changes for this broker: partitions to
+// create, to delete, to lead or follow, and settings. It is called with every
+// image after the one of Load, in order. When it returns, new partitions are
+// durable on the disk and every loop has its message.
+func (m *ReplicaManager) Apply(img *metadata.Image, d *metadata.Delta) {
+	m.image = img
+	var gone, fresh []*Hosted
+	var changed []model.TopicIDPartition
+	for i := range d.Topics {
+		g, f, c := m.applyTopic(&d.Topics[i], d.Snapshot)
+		gone, fresh, changed = append(gone, g...), append(fresh, f...), append(changed, c...)
+	}
+	var stray []*Hosted
+	if d.Snapshot {
+		stray, fresh = m.reconcile(img, gone, fresh)
+	}
+	m.remove(gone, stray)
+	m.create(fresh)
+	m.change(fresh, append(slices.Clone(gone), stray...))
+	if len(gone)+len(stray)+len(fresh) > 0 {
+		m.noteApplied(img)
+	}
+	m.applyConfigs(img, d)
+	m.feed(img, d, changed)
+	m.imageAt.Store(int64(img.At().Offset))
+}
+
+// applyTopic sorts the partitions of one changed topic into those that leave
+// this broker, those that are new to it, and those that changed.
+func (m *ReplicaManager) applyTopic(d *metadata.TopicDelta, snapshot bool) (gone, fresh []*Hosted, changed []model.TopicIDPartition) {
+	if d.New == nil {
+		if snapshot {
+			return nil, nil, nil // absence from a snapshot removes nothing
+		}
+		for n := range d.Old.Partitions {
+			if h := m.GetByID(model.TopicIDPartition{TopicID: d.Old.ID, Partition: int32(n)}); h != nil {
+				gone = append(gone, h)
+			}
+		}
+		return gone, nil, nil
+	}
+	for _, n := range d.Partitions {
+		id := model.TopicIDPartition{TopicID: d.New.ID, Partition: n}
+		reg, h := d.New.Partition(n), m.GetByID(id)
+		switch mine := reg.HasReplica(m.deps.Self); {
+		case mine && h == nil:
+			h = newHosted(m, id, model.TopicPartition{Topic: d.New.Name, Partition: n})
+			h.topic = m.deps.Topic(m.image, d.New.Name)
+			if snapshot {
+				if why := m.lost(id, reg); why != "" {
+					m.hostOffline(h, why)
+				}
+			}
+			fresh = append(fresh, h)
+			changed = append(changed, id)
+		case mine:
+			changed = append(changed, id)
+		case h != nil:
+			gone = append(gone, h)
+		}
+	}
+	return gone, fresh, changed
+}
+
+// reconcile compares all hosted partitions with an image that came as a
+// snapshot: what it lacks is stray, what it has and we don't is new or lost.
+func (m *ReplicaManager) reconcile(img *metadata.Image, gone, fresh []*Hosted) (stray, all []*Hosted) {
+	known := make(map[model.TopicIDPartition]bool)
+	for _, h := range append(slices.Clone(gone), fresh...) {
+		known[h.id] = true
+	}
+	for _, h := range m.All() {
+		known[h.id] = true
+		reg := img.PartitionByID(h.id)
+		if (reg == nil || !reg.HasReplica(m.deps.Self)) && !slices.Contains(gone, h) {
+			stray = append(stray, h)
+		}
+	}
+	for t := range img.Topics() {
+		for n, reg := range t.Partitions {
+			id := model.TopicIDPartition{TopicID: t.ID, Partition: int32(n)}
+			if known[id] || !reg.HasReplica(m.deps.Self) {
+				continue
+			}
+			h := newHosted(m, id, model.TopicPartition{Topic: t.Name, Partition: int32(n)})
+			h.topic = m.deps.Topic(img, t.Name)
+			if why := m.lost(id, reg); why != "" {
+				m.hostOffline(h, why)
+			}
+			fresh = append(fresh, h)
+		}
+	}
+	return stray, fresh
+}
+
+// applyConfigs gives new settings to the partitions they concern.
+func (m *ReplicaManager) applyConfigs(img *metadata.Image, d *metadata.Delta) {
+	all := d.Snapshot
+	names := make(map[string]bool)
+	for _, r := range d.Configs {
+		all = all || r.Type == metadata.BrokerResource
+		names[r.Name] = names[r.Name] || r.Type == metadata.TopicResource
+	}
+	if !all && len(names) == 0 {
+		return
+	}
+	for _, h := range m.All() {
+		if all || names[h.tp.Topic] {
+			h.box.Enter(&configMsg{topic: m.deps.Topic(img, h.tp.Topic)})
+		}
+	}
+}
+
+// feed gives the partitions what the cluster has agreed on. The first image at
+// or after this broker's registration is given to all of them.
+func (m *ReplicaManager) feed(img *metadata.Image, d *metadata.Delta, changed []model.TopicIDPartition) {
+	epoch := model.BrokerEpoch(m.registeredAt.Load())
+	if epoch == model.NoBrokerEpoch || img.At().Offset < model.Offset(epoch) {
+		return
+	}
+	if !m.fed || d.Snapshot {
+		m.fed = true
+		for _, h := range m.All() {
+			m.register(img, h)
+		}
+		return
+	}
+	done := make(map[model.TopicIDPartition]bool, len(changed))
+	for _, id := range changed {
+		done[id] = true
+		if h := m.GetByID(id); h != nil {
+			m.register(img, h)
+		}
+	}
+	if len(d.Brokers) == 0 {
+		return
+	}
+	for _, h := range m.All() {
+		reg := img.PartitionByID(h.id)
+		if reg == nil || done[h.id] {
+			continue
+		}
+		if slices.ContainsFunc(d.Brokers, reg.HasReplica) {
+			m.register(img, h)
+		}
+	}
+}
+
+// register gives one partition its registration.
+func (m *ReplicaManager) register(img *metadata.Image, h *Hosted) {
+	reg := img.PartitionByID(h.id)
+	if reg == nil {
+		return
+	}
+	msg := &registerMsg{reg: partition.Registration{
+		At: img.At(), Leader: reg.Leader, LeaderEpoch: reg.LeaderEpoch,
+		PartitionEpoch: reg.PartitionEpoch, ISR: reg.ISR,
+	}}
+	for _, id := range reg.Replicas {
+		peer := partition.Peer{ID: id, Epoch: model.NoBrokerEpoch}
+		if b := img.Broker(id); b != nil {
+			peer.Epoch, peer.Alive, peer.Eligible = b.Epoch, !b.Fenced, b.Active()
+		}
+		msg.reg.Replicas = append(msg.reg.Replicas, peer)
+	}
+	h.box.Enter(msg)
+}
+
+// noteApplied makes it durable that the directories have seen the image.
+func (m *ReplicaManager) noteApplied(img *metadata.Image) {
+	m.appliedSeen.Store(int64(img.At().Offset))
+	m.deps.Dirs.noteApplied(img.At().Offset)
+}
+
+// remove takes partitions away: those whose removal stands in the committed log
+// are deleted, stray ones set aside.
+func (m *ReplicaManager) remove(gone, stray []*Hosted) {
+	for i, h := range append(slices.Clone(gone), stray...) {
+		if plog := m.takeDown(h, partition.CodeUnknownTopicOrPartition, "the topic was deleted"); plog != nil {
+			if err := plog.Close(false); err != nil {
+				m.logger.Warn("deleted partition's log not closed", name(h), zap.Error(err))
+			}
+		}
+		if h.dir == nil || !h.dir.Online() {
+			continue
+		}
+		suffix := log.DeleteDirSuffix
+		if i >= len(gone) {
+			suffix = log.StrayDirSuffix
+		}
+		retired, err := m.rename(h.dir, log.DirName(h.tp), h.tp, suffix)
+		if err != nil {
+			m.dirFailed(h.dir, err)
+			continue
+		}
+		if i < len(gone) {
+			m.retire(h.dir, retired, nanos(h.topic.FileDeleteDelayMs))
+			h.dir.partitions--
+			if err := h.dir.inventory.change(h.dir, nil, []model.TopicIDPartition{h.id}); err != nil {
+				m.dirFailed(h.dir, err)
+			}
+		}
+	}
+}

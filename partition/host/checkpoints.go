@@ -1,0 +1,133 @@
+package host
+
+import (
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/log/checkpoint"
+)
+
+// checkpointFiles is the writer of one directory's three offset checkpoints.
+type checkpointFiles struct {
+	mu sync.Mutex
+	// recovery is what the recovery point file holds.
+	recovery checkpoint.Offsets
+}
+
+// readOffsets reads a checkpoint file; what can't be read counts as absent.
+func (d *Dir) readOffsets(name string, logger *zap.Logger) checkpoint.Offsets {
+	offsets, err := checkpoint.ReadOffsets(d.fs, d.file(name))
+	if err != nil {
+		logger.Warn("checkpoint can't be read and counts as empty",
+			zap.String("file", d.file(name)), zap.Error(err))
+		return checkpoint.Offsets{}
+	}
+	return offsets
+}
+
+// lowerRecoveryPoint takes back, durably, a promise that is about to be broken
+// by a truncation.
+func (d *Dir) lowerRecoveryPoint(tp model.TopicPartition, to model.Offset) error {
+	d.files.mu.Lock()
+	defer d.files.mu.Unlock()
+	if at, ok := d.files.recovery[tp]; !ok || at <= to {
+		return nil
+	}
+	d.files.recovery[tp] = to
+	return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.RecoveryPointFile), d.files.recovery)
+}
+
+// writeRecoveryPoints replaces the recovery point file.
+func (d *Dir) writeRecoveryPoints(read func() checkpoint.Offsets) error {
+	d.files.mu.Lock()
+	defer d.files.mu.Unlock()
+	// Read under the lock: a point that a truncation lowers meanwhile must not
+	// be raised again by an older reading.
+	d.files.recovery = read()
+	return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.RecoveryPointFile), d.files.recovery)
+}
+
+// checkpointHighWatermarks writes every directory's high watermarks.
+func (m *ReplicaManager) checkpointHighWatermarks() {
+	m.noteImage()
+	m.eachDir(func(d *Dir, parts []*Hosted) error {
+		return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.HighWatermarkFile), offsetsOf(parts,
+			func(s *State) (model.Offset, bool) { return s.HighWatermark, true }))
+	})
+}
+
+// checkpointLogs writes every directory's recovery points and log starts, and
+// has what has been unsynced since the last time flushed in the background, so
+// that a recovery never scans more than two intervals' appends.
+func (m *ReplicaManager) checkpointLogs() {
+	for _, h := range m.All() {
+		if s := h.State(); s.View != nil && s.RecoveryPoint < s.LogEnd {
+			h.box.Post(&flushOldMsg{})
+		}
+	}
+	m.eachDir(func(d *Dir, parts []*Hosted) error {
+		err := d.writeRecoveryPoints(func() checkpoint.Offsets {
+			return offsetsOf(parts, func(s *State) (model.Offset, bool) { return s.RecoveryPoint, true })
+		})
+		if err != nil {
+			return err
+		}
+		return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.LogStartFile), offsetsOf(parts,
+			func(s *State) (model.Offset, bool) { return s.LogStart, s.LogStart > 0 }))
+	})
+}
+
+func offsetsOf(parts []*Hosted, of func(*State) (model.Offset, bool)) checkpoint.Offsets {
+	offsets := make(checkpoint.Offsets, len(parts))
+	for _, h := range parts {
+		s := h.State()
+		if s.View == nil {
+			// An offline log keeps what was known of it.
+			s = h.lastOnline.Load()
+		}
+		if s == nil {
+			continue
+		}
+		if o, ok := of(s); ok {
+			offsets[h.tp] = o
+		}
+	}
+	return offsets
+}
+
+// eachDir runs write for every directory in use with its partitions. A full disk
+// is left for the next time; another error takes the directory offline.
+func (m *ReplicaManager) eachDir(write func(d *Dir, parts []*Hosted) error) {
+	all := m.All()
+	for _, d := range m.deps.Dirs.All() {
+		if !d.Online() {
+			continue
+		}
+		var parts []*Hosted
+		for _, h := range all {
+			if h.dir == d {
+				parts = append(parts, h)
+			}
+		}
+		switch err := write(d, parts); {
+		case err == nil:
+		case vfs.IsNoSpace(err):
+			m.logger.Warn("checkpoint not written: the disk is full", zap.String("dir", d.path), zap.Error(err))
+		default:
+			m.dirFailed(d, err)
+		}
+	}
+}
+
+// noteImage makes the offset of the newest image durable if it has moved since
+// the last time.
+func (m *ReplicaManager) noteImage() {
+	at := m.imageAt.Load()
+	if at > m.appliedSeen.Load() {
+		m.appliedSeen.Store(at)
+		m.deps.Dirs.noteApplied(model.Offset(at))
+	}
+}

@@ -1,0 +1,310 @@
+package host
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/log/checkpoint"
+)
+
+// DirOptions say which log directories a process has.
+type DirOptions struct {
+	FS vfs.FS
+	// Paths are the log directories (log.dirs), at least one.
+	Paths  []string
+	NodeID model.BrokerID
+	// ClusterID is the configured cluster id, "" if none is.
+	ClusterID string
+	Machine   Machine
+	// Rand draws directory ids.
+	Rand   *rand.Rand
+	Logger *zap.Logger
+}
+
+// Dirs is the set of log directories of a process. It is opened before anything
+// in them is read or written, and closed last.
+type Dirs struct {
+	o    DirOptions
+	dirs []*Dir
+	// runMu guards the run records.
+	runMu sync.Mutex
+}
+
+// Dir is one log directory. A directory whose own files fail goes offline for
+// the rest of the process's life; that of one partition's files doesn't matter
+// to it.
+type Dir struct {
+	path string
+	fs   vfs.FS
+	lock io.Closer
+
+	meta    checkpoint.MetaProperties
+	hasMeta bool
+	// virgin: there was neither meta.properties nor any partition's directory.
+	virgin bool
+	run    runRecord
+	stop   log.Stop
+	// marker is the broker epoch in the marker of a clean stop.
+	marker model.BrokerEpoch
+
+	flusher   Flusher
+	failure   failure
+	files     checkpointFiles
+	inventory inventory
+	// partitions counts those placed here; only who applies images touches it.
+	partitions int
+}
+
+// ErrForeignDir reports a log directory of another cluster or node. Nothing in
+// it was touched.
+var ErrForeignDir = errors.New("log directory belongs to another node or cluster")
+
+// OpenDirs locks every log directory, checks that it is this node's, notes how
+// the process stopped before, and takes away the markers of a clean stop: from
+// here on a crash is a crash. A directory that the disk refuses goes offline if
+// another is left; one that is locked or foreign refuses the start.
+func OpenDirs(o DirOptions) (*Dirs, error) {
+	ds := &Dirs{o: o}
+	online := 0
+	var last error
+	for _, path := range o.Paths {
+		d := &Dir{path: path, fs: o.FS, marker: model.NoBrokerEpoch}
+		ds.dirs = append(ds.dirs, d)
+		err := d.open(&ds.o)
+		switch {
+		case errors.Is(err, vfs.ErrLocked), errors.Is(err, ErrForeignDir):
+			ds.Close()
+			return nil, fmt.Errorf("log directory %s: %w", path, err)
+		case err != nil:
+			last = err
+			d.fail(err)
+			o.Logger.Error("log directory is offline", zap.String("dir", path), zap.Error(err))
+		default:
+			online++
+		}
+	}
+	if err := ds.check(); err != nil {
+		ds.Close()
+		return nil, err
+	}
+	if online == 0 {
+		ds.Close()
+		return nil, fmt.Errorf("no log directory is usable: %w", last)
+	}
+	for _, d := range ds.dirs {
+		if d.Online() {
+			if err := d.begin(&ds.o); err != nil {
+				d.fail(err)
+				o.Logger.Error("log directory is offline", zap.String("dir", d.path), zap.Error(err))
+			}
+		}
+	}
+	return ds, nil
+}
+
+// check refuses directories that don't belong together.
+func (ds *Dirs) check() error {
+	seen := make(map[checkpoint.DirectoryID]string)
+	cluster, at := ds.o.ClusterID, "the configuration"
+	for _, d := range ds.dirs {
+		if !d.hasMeta {
+			continue
+		}
+		if d.meta.NodeID != ds.o.NodeID {
+			return fmt.Errorf("%w: %s is of node %d, this is node %d", ErrForeignDir, d.path, d.meta.NodeID, ds.o.NodeID)
+		}
+		if cluster != "" && d.meta.ClusterID != cluster {
+			return fmt.Errorf("%w: %s is of cluster %s, %s says %s", ErrForeignDir, d.path, d.meta.ClusterID, at, cluster)
+		}
+		cluster, at = d.meta.ClusterID, d.path
+		if other, ok := seen[d.meta.DirectoryID]; ok && d.meta.DirectoryID != (checkpoint.DirectoryID{}) {
+			return fmt.Errorf("%w: %s and %s have the same directory id %s", ErrForeignDir, other, d.path, d.meta.DirectoryID)
+		}
+		seen[d.meta.DirectoryID] = d.path
+	}
+	return nil
+}
+
+// open locks and reads; it changes nothing but the lock file.
+func (d *Dir) open(o *DirOptions) error {
+	if err := o.FS.MkdirAll(d.path, 0o755); err != nil {
+		return err
+	}
+	lock, err := o.FS.Lock(filepath.Join(d.path, checkpoint.LockFile))
+	if err != nil {
+		return err
+	}
+	d.lock = lock
+	d.meta, d.hasMeta, err = checkpoint.ReadMetaProperties(o.FS, d.file(checkpoint.MetaPropertiesFile))
+	var bad *checkpoint.FormatError
+	if errors.As(err, &bad) {
+		return fmt.Errorf("%w: %w", ErrForeignDir, err)
+	}
+	if err != nil {
+		return err
+	}
+	names, err := o.FS.List(d.path)
+	if err != nil {
+		return err
+	}
+	d.virgin = !d.hasMeta
+	for _, name := range names {
+		if _, _, ok := log.ParseDirName(name); ok {
+			d.virgin = false
+		}
+	}
+	return nil
+}
+
+// begin notes how the process stopped before and that it runs again.
+func (d *Dir) begin(o *DirOptions) error {
+	marker, clean, err := checkpoint.ReadCleanShutdown(d.fs, d.file(checkpoint.CleanShutdownFile))
+	var bad *checkpoint.FormatError
+	if err != nil && !errors.As(err, &bad) {
+		return err
+	}
+	if clean {
+		d.marker = marker.BrokerEpoch
+	}
+	last, known := readRun(d.fs, d.file(runFile))
+	here := o.Machine.identity(d.path)
+	d.stop = kindOfStop(clean, d.marker, last, known, here)
+	d.run = runRecord{
+		BootID: here.bootID, Mount: here.mount, Stop: d.stop,
+		BrokerEpoch: last.BrokerEpoch, Heartbeat: last.Heartbeat, Applied: last.Applied,
+	}
+	if !known {
+		d.run.BrokerEpoch = d.marker
+	}
+	// On a full disk the old record stays; what it proves can only be less.
+	if err := writeRun(d.fs, d.file(runFile), d.run); err != nil && !vfs.IsNoSpace(err) {
+		return err
+	}
+	if err := checkpoint.RemoveCleanShutdown(d.fs, d.file(checkpoint.CleanShutdownFile)); err != nil {
+		return err
+	}
+	if err := d.inventory.read(d); err != nil {
+		return err
+	}
+	if d.meta.DirectoryID == (checkpoint.DirectoryID{}) {
+		d.meta.DirectoryID = drawDirectoryID(o.Rand)
+		if d.hasMeta {
+			return checkpoint.WriteMetaProperties(d.fs, d.file(checkpoint.MetaPropertiesFile), d.meta)
+		}
+	}
+	return nil
+}
+
+func drawDirectoryID(r *rand.Rand) checkpoint.DirectoryID {
+	var id checkpoint.DirectoryID
+	binary.BigEndian.PutUint64(id[:8], r.Uint64())
+	binary.BigEndian.PutUint64(id[8:], r.Uint64())
+	id[6] = id[6]&0x0f | 0x40 // UUID version 4
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// Claim makes every directory this node's in cluster: those that have no
+// meta.properties get one. A directory of another cluster is refused.
+func (ds *Dirs) Claim(clusterID string) error {
+	for _, d := range ds.dirs {
+		if !d.Online() {
+			continue
+		}
+		if d.hasMeta {
+			if d.meta.ClusterID != clusterID {
+				return fmt.Errorf("%w: %s is of cluster %s, this is %s", ErrForeignDir, d.path, d.meta.ClusterID, clusterID)
+			}
+			continue
+		}
+		d.meta.ClusterID, d.meta.NodeID = clusterID, ds.o.NodeID
+		if err := d.inventory.create(d); err != nil {
+			d.fail(err)
+			continue
+		}
+		if err := checkpoint.WriteMetaProperties(d.fs, d.file(checkpoint.MetaPropertiesFile), d.meta); err != nil {
+			d.fail(err)
+			continue
+		}
+		d.hasMeta = true
+	}
+	if ds.Online() == 0 {
+		return fmt.Errorf("no log directory is usable: %w", ds.dirs[0].Failure())
+	}
+	return nil
+}
+
+// ClusterID returns the cluster that the directories belong to, or the
+// configured one; "" if neither says.
+func (ds *Dirs) ClusterID() string {
+	for _, d := range ds.dirs {
+		if d.hasMeta {
+			return d.meta.ClusterID
+		}
+	}
+	return ds.o.ClusterID
+}
+
+// Virgin reports that no directory has been used before. A quorum may bootstrap
+// only from virgin directories.
+func (ds *Dirs) Virgin() bool {
+	for _, d := range ds.dirs {
+		if !d.virgin {
+			return false
+		}
+	}
+	return true
+}
+
+// All returns the directories in the configured order.
+func (ds *Dirs) All() []*Dir { return ds.dirs }
+
+// Online counts the directories in use.
+func (ds *Dirs) Online() int {
+	n := 0
+	for _, d := range ds.dirs {
+		if d.Online() {
+			n++
+		}
+	}
+	return n
+}
+
+// Close releases the locks.
+func (ds *Dirs) Close() {
+	for _, d := range ds.dirs {
+		if d.lock != nil {
+			_ = d.lock.Close()
+			d.lock = nil
+		}
+	}
+}
+
+// Path returns where the directory is.
+func (d *Dir) Path() string { return d.path }
+
+// ID returns the directory's id. Source: KIP-858.
+func (d *Dir) ID() checkpoint.DirectoryID { return d.meta.DirectoryID }
+
+// Stop returns how the process that used the directory before stopped.
+func (d *Dir) Stop() log.Stop { return d.stop }
+
+// Online reports whether the directory is in use.
+func (d *Dir) Online() bool { return d.failure.get() == nil }
+
+// Failure returns why the directory is offline, nil while it isn't.
+func (d *Dir) Failure() error { return d.failure.get() }
+
+func (d *Dir) fail(err error) { d.failure.set(err) }
+
+func (d *Dir) file(name string) string { return filepath.Join(d.path, name) }

@@ -1,0 +1,23 @@
+// Package host runs the partitions of one broker. It is the shell around package
+// partition: it owns the log directories, opens the logs, and carries out what
+// the pure core asks for.
+//
+// A Hosted is one partition: a loop.Box around a partition.Partition, its log's
+// write side and what rides on them. Whoever has a message enters it; a produce
+// is decided, appended and usually answered on the goroutine that read it from
+// its connection. After each change the Hosted publishes a State, an immutable
+// snapshot with the log's View: a fetch or a ListOffsets reads that and needs no
+// message.
+//
+// ReplicaManager holds the Hosteds of a broker, creates and removes them as
+// images of the cluster's metadata come, and writes the checkpoints. Dirs is the
+// set of log directories with their locks, identities and the evidence of how
+// the process stopped before.
+//
+// Goroutines: a flusher for each log directory, loaders while starting and
+// stopping. Everything periodic runs on the Runtime's spares. Locks: the index
+// of partitions, a Hosted's list of unanswered produces, a directory's
+// checkpoint files, the fetch session cache; none is held while another is taken.
+//
+// Files that it writes beside Kafka's are described in docs/formats.
+package host

@@ -1,0 +1,304 @@
+package host
+
+import (
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/tidemark/tidemark/internal/assert"
+	"github.com/tidemark/tidemark/internal/config"
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/log/epoch"
+	"github.com/tidemark/tidemark/partition"
+)
+
+// Hosted is one partition of this broker and the loop around it. Its methods may
+// be called from any goroutine; they enter the loop or read its State.
+type Hosted struct {
+	m   *ReplicaManager
+	id  model.TopicIDPartition
+	tp  model.TopicPartition
+	dir *Dir // nil when no directory has it
+	box *loop.Box[message]
+
+	state atomic.Pointer[State]
+	// lastOnline is the State before the log was lost, nil while it isn't.
+	lastOnline atomic.Pointer[State]
+	unanswered unanswered
+	// stalled is set by the watchdog while a write doesn't come back: requests
+	// are answered KAFKA_STORAGE_ERROR without entering the loop.
+	stalled atomic.Bool
+	// busySince is the instant at which the running write began, 0 if none runs.
+	busySince atomic.Int64
+
+	// What follows belongs to the loop.
+
+	core          *partition.Partition
+	plog          *log.Log // nil while offline
+	topic         *config.Topic
+	replicas      []model.BrokerID
+	in            partition.Input
+	out           partition.Output
+	work          Work
+	attached      Attachment
+	standingStale bool
+	epochsSeen    uint64 // version of the epoch cache in the published State
+	unsyncedBytes int64
+	fault         error // why the log broke
+	reason        string
+	refusals      refusals
+}
+
+func newHosted(m *ReplicaManager, id model.TopicIDPartition, tp model.TopicPartition) *Hosted {
+	h := &Hosted{m: m, id: id, tp: tp, standingStale: true}
+	h.work.h = h
+	h.box = loop.NewBox[message](h, m.deps.RT)
+	return h
+}
+
+// ID returns the partition's identity.
+func (h *Hosted) ID() model.TopicIDPartition { return h.id }
+
+// TopicPartition returns the partition's name.
+func (h *Hosted) TopicPartition() model.TopicPartition { return h.tp }
+
+// Dir returns the path of the log directory that holds the partition, "" if
+// none does.
+func (h *Hosted) Dir() string {
+	if h.dir == nil {
+		return ""
+	}
+	return h.dir.path
+}
+
+// State returns the latest published snapshot, never nil.
+func (h *Hosted) State() *State { return h.state.Load() }
+
+// Backlog returns how many messages wait for the partition. Full reports that
+// its mailbox has reached its bound: the connection that finds it so stops
+// reading until it has not; nothing is refused.
+func (h *Hosted) Backlog() int { return h.box.Len() }
+
+// Full reports whether the mailbox has reached its bound.
+func (h *Hosted) Full() bool { return h.box.Full() }
+
+// Handle takes one message. For the Box only.
+func (h *Hosted) Handle(now model.Now, msg message, out *loop.Outbox) {
+	defer h.guard(now, msg, out)
+	msg.handle(h, now, out)
+	h.publish()
+}
+
+// NextDeadline is the core's. For the Box only.
+func (h *Hosted) NextDeadline() model.Instant { return h.core.NextDeadline() }
+
+// Tick passes a deadline to the core. For the Box only.
+func (h *Hosted) Tick(now model.Now, out *loop.Outbox) {
+	defer h.guard(now, nil, out)
+	h.in = partition.Input{Kind: partition.KindTick}
+	h.step(now, out)
+	h.publish()
+}
+
+// step gives h.in to the core and carries out what it leaves, until nothing is
+// left that can be done now.
+func (h *Hosted) step(now model.Now, out *loop.Outbox) {
+	for {
+		h.core.Step(now, &h.in, &h.out)
+		write, urgency := h.out.Write, h.out.Flush
+		h.collect(out)
+		h.out.Reset()
+		if urgency != partition.FlushNone && h.plog != nil {
+			h.startFlush(now, urgency == partition.FlushNow, out)
+			return
+		}
+		if write.Kind == partition.WriteNone {
+			break
+		}
+		written, done := h.begin(now, write)
+		if !done {
+			return
+		}
+		h.in = partition.Input{Kind: partition.KindWritten, Written: written}
+	}
+	if h.fault != nil && h.plog != nil {
+		h.goOffline(now, partition.CodeStorageError, h.fault.Error(), out)
+	}
+}
+
+// collect turns the core's answers into deliveries.
+func (h *Hosted) collect(out *loop.Outbox) {
+	for _, p := range h.out.Produced {
+		p.Token.(*produceOp).emit(out)
+	}
+	for _, d := range h.out.Deleted {
+		op := d.Token.(*deleteOp)
+		op.emitted = true
+		out.Add(op)
+	}
+	for _, f := range h.out.Replicas {
+		op := f.Token.(*replicaFetchOp)
+		op.emitted = true
+		out.Add(op)
+	}
+	for _, w := range h.out.Woken {
+		out.Add(w.Token.(*FetchWait))
+	}
+	if h.out.Alter != nil {
+		h.m.sendAlter(h, h.out.Alter, out)
+	}
+	for i := range h.out.Events {
+		h.observe(&h.out.Events[i])
+	}
+}
+
+// publish makes the present state visible to all. Everything that a message
+// changed becomes visible at once, before any answer of it is delivered.
+func (h *Hosted) publish() {
+	old := h.state.Load()
+	if mark := h.core.Mark(); h.attached != nil && old != nil && mark.Role == partition.Leader &&
+		mark.HighWatermark != old.HighWatermark {
+		h.attached.Applied(h, mark.HighWatermark)
+	}
+	s := State{Mark: h.core.Mark(), Durable: h.core.Durable()}
+	if h.plog != nil {
+		s.View, s.RecoveryPoint = h.plog.View(), h.plog.RecoveryPoint()
+		if v := h.plog.Epochs().Version(); v != h.epochsSeen {
+			h.epochsSeen, h.standingStale = v, true
+		}
+	}
+	if old != nil && !h.standingStale {
+		if s.Mark == old.Mark && s.Durable == old.Durable && s.View == old.View && s.RecoveryPoint == old.RecoveryPoint {
+			return
+		}
+		s.Standing = old.Standing
+		h.store(&s)
+		return
+	}
+	h.standingStale = false
+	s.Standing = h.standing()
+	h.store(&s)
+}
+
+// store keeps the one allocation of a State out of publish's early return.
+func (h *Hosted) store(s *State) {
+	published := *s
+	h.state.Store(&published)
+}
+
+func (h *Hosted) standing() *Standing {
+	st := &Standing{
+		Leader: h.core.LeaderID(), PartitionEpoch: h.core.PartitionEpoch(), EpochStart: h.core.EpochStart(),
+		ISR: h.core.ISR(), Replicas: h.replicas, MinISR: h.core.EffectiveMinISR(), Config: h.topic,
+	}
+	if h.core.Mark().Role == partition.Offline {
+		st.Code, st.Reason = h.core.OfflineCode(), h.reason
+	}
+	if h.plog != nil {
+		st.epochs = h.plog.Epochs().Clone()
+	} else {
+		st.epochs, _ = epoch.New(nil)
+	}
+	return st
+}
+
+// goOffline answers everything that waits with code and lets go of the log.
+func (h *Hosted) goOffline(now model.Now, code Code, reason string, out *loop.Outbox) {
+	h.standingStale = true
+	if h.core.Mark().Role != partition.Offline {
+		h.reason = reason
+		h.lastOnline.Store(h.state.Load())
+	}
+	if h.attached != nil {
+		h.attached.Unled(h)
+	}
+	plog := h.plog
+	h.plog, h.work.pending = nil, false
+	h.in = partition.Input{Kind: partition.KindOffline, Code: code}
+	h.step(now, out)
+	if plog != nil && h.fault != nil {
+		// A broken log is only let go of: nothing is written to it any more.
+		out.Add(&abandon{plog: plog})
+	}
+}
+
+// snapshotProducers has the log keep the producers' state as it is when the role
+// changes, so that a restart replays less.
+func (h *Hosted) snapshotProducers() {
+	if h.plog == nil {
+		return
+	}
+	if err := h.plog.SnapshotProducers(); err != nil {
+		h.m.logger.Warn("producers' state not kept; a restart will replay the log", name(h), zap.Error(err))
+	}
+}
+
+// flushOld has everything unsynced flushed in the background.
+func (h *Hosted) flushOld(now model.Now, out *loop.Outbox) {
+	h.in = partition.Input{Kind: partition.KindFlushOld}
+	h.step(now, out)
+}
+
+// takeDownMsg ends the partition's service and gives up its log unbroken.
+type takeDownMsg struct {
+	code   Code
+	reason string
+	w      *takenDown
+}
+
+func (m *takeDownMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
+	m.w.plog = h.plog
+	h.goOffline(now, m.code, m.reason, out)
+	out.Add(m.w)
+}
+
+// abandon closes a broken log's files outside the loop.
+type abandon struct{ plog *log.Log }
+
+// Deliver closes the files without writing anything.
+func (a *abandon) Deliver(model.Now) { _ = a.plog.Close(false) }
+
+// guard confines a failed assertion to this partition: it is quarantined, with
+// its files as they are, and every request of it is answered.
+func (h *Hosted) guard(now model.Now, msg message, out *loop.Outbox) {
+	f := assert.Caught(recover())
+	if f == nil {
+		return
+	}
+	h.fault = f
+	h.m.events.quarantined(h, f)
+	h.out.Reset()
+	h.goOffline(now, partition.CodeStorageError, f.Error(), out)
+	h.answerCurrent(msg, out)
+	h.publish()
+}
+
+// answerCurrent answers the message that was being handled when an assertion
+// failed, if the core had not yet taken charge of it.
+func (h *Hosted) answerCurrent(msg message, out *loop.Outbox) {
+	switch op := msg.(type) {
+	case *produceOp:
+		if !op.emitted {
+			op.Result = stalledResult()
+			op.Result.Message = ""
+			op.emit(out)
+		}
+	case *deleteOp:
+		if !op.emitted {
+			op.Code, op.LowWatermark, op.emitted = partition.CodeStorageError, model.NoOffset, true
+			out.Add(op)
+		}
+	case *replicaFetchOp:
+		if !op.emitted {
+			op.Result.Code, op.emitted = partition.CodeStorageError, true
+			out.Add(op)
+		}
+	case *producersOp:
+		if !op.emitted {
+			op.code, op.emitted = partition.CodeStorageError, true
+			out.Add(op)
+		}
+	}
+}

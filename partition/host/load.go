@@ -1,0 +1,359 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/log/checkpoint"
+	"github.com/tidemark/tidemark/partition"
+)
+
+// metadataTopic is the metadata quorum's own log, which stands among the
+// partitions but is not one of them.
+const metadataTopic = "__cluster_metadata"
+
+// ErrOldImage reports an image of the metadata that is older than one which the
+// log directories have seen.
+var ErrOldImage = errors.New("metadata is older than what the log directories have seen")
+
+// foundDir is a partition's directory on the disk.
+type foundDir struct {
+	dir  *Dir
+	name string
+	tp   model.TopicPartition
+	id   model.TopicIDPartition
+	// blank: it has no partition.metadata. A crash can leave that only while the
+	// partition is being created, when nothing has been appended.
+	blank bool
+	// reason is set when the partition can't be served.
+	reason string
+	// checkpoints
+	recovery, start, highWatermark model.Offset
+}
+
+// LoadSummary says what Load found.
+type LoadSummary struct {
+	Loaded  int
+	Created int
+	Offline int
+	Stray   int
+}
+
+// Load opens every partition that the image gives this broker and that a
+// directory holds. Damage takes that partition offline, with its files as they
+// are. A directory of a partition that the image doesn't give to this broker is
+// stray: it is set aside under another name, never deleted. Load is called once,
+// before Apply, and starts the checkpoints and the watchdog. An image older than
+// one that the directories have seen is refused: everything it lacks would look
+// stray.
+func (m *ReplicaManager) Load(img *metadata.Image) (LoadSummary, error) {
+	if applied := m.deps.Dirs.applied(); img.At().Offset < applied {
+		return LoadSummary{}, fmt.Errorf("%w: image at %s, log directories have seen %d", ErrOldImage, img.At(), applied)
+	}
+	m.image = img
+	m.imageAt.Store(int64(img.At().Offset))
+	found := m.scan()
+	var sum LoadSummary
+	var open []*foundDir
+	byID := make(map[model.TopicIDPartition]*foundDir)
+	for _, f := range found {
+		if !m.belongs(img, f) {
+			m.setAside(f)
+			sum.Stray++
+			continue
+		}
+		if other := byID[f.id]; other != nil {
+			other.reason = fmt.Sprintf("the partition is in %s and in %s", other.dir.path, f.dir.path)
+			continue
+		}
+		byID[f.id] = f
+		f.dir.partitions++
+		open = append(open, f)
+	}
+	hosted := m.openAll(open)
+	more := m.absent(img, byID)
+	m.change(append(hosted, more...), nil)
+	for _, h := range m.All() {
+		switch s := h.State(); {
+		case s.Role == partition.Offline:
+			sum.Offline++
+		case byID[h.id] == nil:
+			sum.Created++
+		default:
+			sum.Loaded++
+		}
+	}
+	m.recordInventory()
+	m.noteApplied(img)
+	m.startTasks()
+	return sum, nil
+}
+
+// scan lists the partition directories of all log directories in use.
+func (m *ReplicaManager) scan() []*foundDir {
+	var found []*foundDir
+	for _, d := range m.deps.Dirs.All() {
+		if !d.Online() {
+			continue
+		}
+		names, err := d.fs.List(d.path)
+		if err != nil {
+			m.dirFailed(d, err)
+			continue
+		}
+		recovery := d.readOffsets(checkpoint.RecoveryPointFile, m.logger)
+		starts := d.readOffsets(checkpoint.LogStartFile, m.logger)
+		highWatermarks := d.readOffsets(checkpoint.HighWatermarkFile, m.logger)
+		d.files.recovery = recovery
+		for _, name := range names {
+			tp, suffix, ok := log.ParseDirName(name)
+			if !ok || tp.Topic == metadataTopic {
+				continue
+			}
+			switch suffix {
+			case log.DeleteDirSuffix:
+				m.retire(d, name, 0)
+				continue
+			case "":
+			default:
+				continue
+			}
+			f := &foundDir{
+				dir: d, name: name, tp: tp, id: model.TopicIDPartition{Partition: tp.Partition},
+				recovery: recovery[tp], start: starts[tp], highWatermark: highWatermarks[tp],
+			}
+			f.readMetadata()
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+func (f *foundDir) readMetadata() {
+	meta, ok, err := checkpoint.ReadPartitionMetadata(f.dir.fs, filepath.Join(f.dir.path, f.name, checkpoint.PartitionMetadataFile))
+	switch {
+	case err != nil:
+		f.reason = err.Error()
+	case !ok:
+		f.blank = true
+	default:
+		f.id.TopicID = meta.TopicID
+	}
+}
+
+// belongs says whether the image gives the directory's partition to this broker,
+// and fills in the id of one that has lost its partition.metadata. Such a one is
+// taken for the topic of that name only if it holds nothing; it is stray if it
+// holds records, since nobody can tell whose they are.
+func (m *ReplicaManager) belongs(img *metadata.Image, f *foundDir) bool {
+	t := img.Topic(f.tp.Topic)
+	if t == nil {
+		return false
+	}
+	reg := t.Partition(f.tp.Partition)
+	if reg == nil || !reg.HasReplica(m.deps.Self) {
+		return false
+	}
+	if f.reason != "" {
+		f.id.TopicID = t.ID // unreadable: it stays where it is, offline
+		return true
+	}
+	if f.blank {
+		f.id.TopicID = t.ID
+		return m.holdsNothing(f)
+	}
+	return f.id.TopicID == t.ID
+}
+
+func (m *ReplicaManager) holdsNothing(f *foundDir) bool {
+	names, err := f.dir.fs.List(filepath.Join(f.dir.path, f.name))
+	if err != nil {
+		f.reason = err.Error()
+		return true
+	}
+	for _, name := range names {
+		info, err := f.dir.fs.Stat(filepath.Join(f.dir.path, f.name, name))
+		if err != nil || (filepath.Ext(name) == ".log" && info.Size > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// openAll opens logs, a bounded number at a time.
+func (m *ReplicaManager) openAll(found []*foundDir) []*Hosted {
+	hosted := make([]*Hosted, len(found))
+	workers := int(m.deps.Broker.Storage.RecoveryThreads) * m.deps.Dirs.Online()
+	if m.deps.Group == nil || workers < 1 {
+		workers = 1
+	}
+	m.parallel(workers, len(found), func(i int) { hosted[i] = m.open(found[i]) })
+	return hosted
+}
+
+// parallel runs fn(0..n-1) on at most workers goroutines and waits.
+func (m *ReplicaManager) parallel(workers, n int, fn func(i int)) {
+	if workers <= 1 || n <= 1 || m.deps.Group == nil {
+		for i := range n {
+			fn(i)
+		}
+		return
+	}
+	var mu sync.Mutex
+	next := 0
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		next++
+		return next - 1, next <= n
+	}
+	var done sync.WaitGroup
+	for range min(workers, n) {
+		done.Add(1)
+		m.deps.Group.Go("partition loader", func() {
+			defer done.Done()
+			for i, ok := take(); ok; i, ok = take() {
+				fn(i)
+			}
+		})
+	}
+	done.Wait()
+}
+
+// open opens one partition's log. It never fails: what can't be opened is hosted
+// offline.
+func (m *ReplicaManager) open(f *foundDir) *Hosted {
+	h := newHosted(m, f.id, f.tp)
+	h.dir = f.dir
+	h.topic = m.deps.Topic(m.image, f.tp.Topic)
+	if f.reason == "" && f.blank {
+		if err := m.writeMetadata(f.dir, f.name, f.id); err != nil {
+			f.reason = err.Error()
+		}
+	}
+	if f.reason != "" {
+		m.hostOffline(h, f.reason)
+		return h
+	}
+	now := m.deps.RT.Now()
+	plog, report, err := log.Open(log.Options{
+		FS: f.dir.fs, Dir: filepath.Join(f.dir.path, f.name), Partition: f.tp,
+		Config: logConfig(h.topic), Rand: m.rand(), Stop: f.dir.stop,
+		RecoveryPoint: f.recovery, LogStart: f.start, Now: now, Files: m.deps.Files,
+		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) },
+	})
+	if err != nil {
+		var damage *log.CorruptionError
+		if errors.As(err, &damage) {
+			m.events.damaged(h, damage)
+		}
+		m.hostOffline(h, err.Error())
+		return h
+	}
+	m.events.loaded(h, &report)
+	m.hostOnline(h, plog, f.highWatermark, now)
+	return h
+}
+
+func (m *ReplicaManager) hostOnline(h *Hosted, plog *log.Log, highWatermark model.Offset, now model.Now) {
+	h.plog = plog
+	found := partition.Loaded{
+		LogStart: plog.LogStart(), LogEnd: plog.LogEnd(), HighWatermark: highWatermark,
+		Durable: plog.RecoveryPoint(), AppendTime: model.NoTimestamp,
+	}
+	if newest, ok, err := plog.View().MaxTimestamp(plog.LogEnd()); err == nil && ok && stampsItself(h.topic) {
+		found.AppendTime = newest.Timestamp
+	}
+	h.core = partition.New(m.deps.Self, plog, m.coreConfig(h.topic), found, now)
+	h.publish()
+}
+
+func (m *ReplicaManager) hostOffline(h *Hosted, reason string) {
+	h.reason = reason
+	h.core = partition.NewOffline(m.deps.Self, partition.CodeStorageError)
+	m.events.offline(h, reason)
+	h.publish()
+}
+
+// absent hosts the partitions that the image gives this broker and no directory
+// holds. One that is new is created. One on which the cluster counts, and which
+// is not new, has been lost: made anew it would be an empty member of the ISR.
+func (m *ReplicaManager) absent(img *metadata.Image, byID map[model.TopicIDPartition]*foundDir) []*Hosted {
+	var create []*Hosted
+	var all []*Hosted
+	for t := range img.Topics() {
+		for n, reg := range t.Partitions {
+			id := model.TopicIDPartition{TopicID: t.ID, Partition: int32(n)}
+			if !reg.HasReplica(m.deps.Self) || byID[id] != nil {
+				continue
+			}
+			h := newHosted(m, id, model.TopicPartition{Topic: t.Name, Partition: int32(n)})
+			h.topic = m.deps.Topic(img, t.Name)
+			all = append(all, h)
+			if why := m.lost(id, reg); why != "" {
+				m.hostOffline(h, why)
+				continue
+			}
+			create = append(create, h)
+		}
+	}
+	m.create(create)
+	return all
+}
+
+// lost says why an absent replica may not be made anew, "" if it may.
+func (m *ReplicaManager) lost(id model.TopicIDPartition, reg *metadata.PartitionRegistration) string {
+	if !reg.InISR(m.deps.Self) && !reg.InELR(m.deps.Self) {
+		return ""
+	}
+	for _, d := range m.deps.Dirs.All() {
+		switch {
+		case !d.Online():
+			return fmt.Sprintf("no log directory in use holds the partition, and %s is offline", d.path)
+		case !d.inventory.isKnown():
+			return fmt.Sprintf("no log directory holds the partition, and %s doesn't say what was created in it", d.path)
+		case d.inventory.lists(id):
+			return fmt.Sprintf("the partition was created in %s and is gone", d.path)
+		}
+	}
+	return ""
+}
+
+// recordInventory makes the lists say what the directories hold and what they
+// should hold and don't. Nothing is dropped here: only a removal seen in the
+// committed log does that.
+func (m *ReplicaManager) recordInventory() {
+	first := true
+	for _, d := range m.deps.Dirs.All() {
+		if !d.Online() || !d.hasMeta {
+			continue
+		}
+		var add []model.TopicIDPartition
+		for _, h := range m.All() {
+			if h.dir == d || (first && h.dir == nil && !m.listed(h.id)) {
+				add = append(add, h.id)
+			}
+		}
+		first = false
+		if err := d.inventory.change(d, add, nil); err != nil {
+			m.logger.Warn("inventory not written", zap.String("dir", d.path), zap.Error(err))
+		}
+	}
+}
+
+// listed says whether any directory says that the partition was created in it.
+func (m *ReplicaManager) listed(id model.TopicIDPartition) bool {
+	for _, d := range m.deps.Dirs.All() {
+		if d.inventory.lists(id) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+package host
+
+import (
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition"
+)
+
+// ReplicaFetchWaiter is told the leader's verdict on a follower's fetch.
+type ReplicaFetchWaiter interface {
+	// ReplicaFetchDone is called exactly once, after the loop's release. The
+	// State may be read up to r.Mark.LogEnd.
+	ReplicaFetchDone(slot int32, r partition.ReplicaResult, s *State)
+}
+
+// ReplicaFetchMsg reports a follower's fetch to the leader. Fields as in
+// partition.ReplicaFetch; its Token is not used.
+type ReplicaFetchMsg struct {
+	partition.ReplicaFetch
+	Waiter ReplicaFetchWaiter
+	Slot   int32
+}
+
+// replicaFetchOp is a follower's fetch on its way.
+type replicaFetchOp struct {
+	partition.ReplicaFetch
+	h       *Hosted
+	waiter  ReplicaFetchWaiter
+	slot    int32
+	emitted bool
+}
+
+// ReplicaFetch counts a follower's progress and judges its fetch.
+func (h *Hosted) ReplicaFetch(m ReplicaFetchMsg) {
+	op := &replicaFetchOp{ReplicaFetch: m.ReplicaFetch, h: h, waiter: m.Waiter, slot: m.Slot}
+	op.Token = op
+	h.box.Enter(op)
+}
+
+func (op *replicaFetchOp) handle(h *Hosted, now model.Now, out *loop.Outbox) {
+	h.in = partition.Input{Kind: partition.KindReplicaFetch, Replica: &op.ReplicaFetch}
+	h.step(now, out)
+}
+
+// Deliver tells the waiter.
+func (op *replicaFetchOp) Deliver(model.Now) {
+	op.waiter.ReplicaFetchDone(op.slot, op.Result, op.h.State())
+}
+
+// AlterAnswered brings the controller's answer to an AlterPartition that the
+// partition had asked to be sent.
+func (h *Hosted) AlterAnswered(a partition.AlterAnswer) { h.box.Enter(&alterMsg{a}) }

@@ -1,0 +1,199 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/log"
+)
+
+// runFile notes, in each log directory, which life of which machine uses it. It
+// is ours, beside Kafka's files; see docs/formats/log-directory.md.
+const runFile = ".tidemark_run"
+
+// runRecord is the content of a runFile.
+type runRecord struct {
+	// BootID and Mount name the life of the kernel and the mount in which the
+	// process runs.
+	BootID string
+	Mount  string
+	// Stop is the kind of stop that this start found, until the controller has
+	// been told: a second crash before that must not hide it.
+	Stop log.Stop
+	// Told is true once the controller has been told.
+	Told bool
+	// BrokerEpoch is the last registration, -1 if there was none.
+	BrokerEpoch model.BrokerEpoch
+	// Heartbeat is the number of the last heartbeat that the controller
+	// acknowledged, -1 if none was. A directory restored from a copy has an older
+	// one.
+	Heartbeat int64
+	// Applied is the metadata offset of the newest image that was acted on, -1 if
+	// none was. An older one is refused.
+	Applied model.Offset
+}
+
+type runJSON struct {
+	Version     int    `json:"version"`
+	BootID      string `json:"bootId"`
+	Mount       string `json:"mount"`
+	Stop        string `json:"stop"`
+	Told        bool   `json:"told"`
+	BrokerEpoch int64  `json:"brokerEpoch"`
+	Heartbeat   int64  `json:"heartbeat"`
+	Applied     int64  `json:"applied"`
+}
+
+// readRun reads a runFile. One that is missing or can't be read proves nothing.
+func readRun(fs vfs.FS, path string) (runRecord, bool) {
+	none := runRecord{Stop: log.StopPower, BrokerEpoch: model.NoBrokerEpoch, Heartbeat: -1, Applied: model.NoOffset}
+	text, err := vfs.ReadFile(fs, path)
+	if err != nil {
+		return none, false
+	}
+	var j runJSON
+	if json.Unmarshal(text, &j) != nil || j.Version != 1 {
+		return none, false
+	}
+	r := runRecord{
+		BootID: j.BootID, Mount: j.Mount, Stop: log.StopPower, Told: j.Told,
+		BrokerEpoch: model.BrokerEpoch(j.BrokerEpoch), Heartbeat: j.Heartbeat, Applied: model.Offset(j.Applied),
+	}
+	switch j.Stop {
+	case log.StopClean.String():
+		r.Stop = log.StopClean
+	case log.StopProcess.String():
+		r.Stop = log.StopProcess
+	}
+	return r, true
+}
+
+func writeRun(fs vfs.FS, path string, r runRecord) error {
+	text, err := json.Marshal(runJSON{
+		Version: 1, BootID: r.BootID, Mount: r.Mount, Stop: r.Stop.String(), Told: r.Told,
+		BrokerEpoch: int64(r.BrokerEpoch), Heartbeat: r.Heartbeat, Applied: int64(r.Applied),
+	})
+	if err != nil {
+		return fmt.Errorf("run record: %w", err)
+	}
+	return vfs.WriteFileAtomic(fs, path, append(text, '\n'))
+}
+
+// kindOfStop weighs the evidence of how the process stopped before. A marker
+// counts only if it is of the registration that used the directory last. Without
+// one, what was written is still there if the same kernel has had the same mount
+// all the time. A kind that the controller wasn't told of is kept if it is worse.
+func kindOfStop(marker bool, markerEpoch model.BrokerEpoch, last runRecord, known bool, here machineIdentity) log.Stop {
+	kind := log.StopPower
+	switch {
+	case marker && (!known || markerEpoch == last.BrokerEpoch || markerEpoch == model.NoBrokerEpoch):
+		kind = log.StopClean
+	case marker:
+		return log.StopPower // another life's marker: the directory was put together
+	case known && here.bootID != "" && here.mount != "" && here.bootID == last.BootID && here.mount == last.Mount:
+		kind = log.StopProcess
+	}
+	if known && !last.Told {
+		kind = max(kind, last.Stop)
+	}
+	return kind
+}
+
+// StopReport is what a registration tells the controller of the stop before.
+type StopReport struct {
+	// Stop is the worst kind over the directories in use.
+	Stop log.Stop
+	// BrokerEpoch is the registration that the directories were used under last,
+	// -1 if unknown.
+	BrokerEpoch model.BrokerEpoch
+	// Heartbeat is the last acknowledged heartbeat's number, -1 if unknown.
+	Heartbeat int64
+}
+
+// Report returns how this process's predecessor stopped.
+func (ds *Dirs) Report() StopReport {
+	r := StopReport{BrokerEpoch: model.NoBrokerEpoch, Heartbeat: -1}
+	first := true
+	for _, d := range ds.dirs {
+		if !d.Online() {
+			continue
+		}
+		r.Stop = max(r.Stop, d.stop)
+		if first {
+			r.BrokerEpoch, r.Heartbeat = d.run.BrokerEpoch, d.run.Heartbeat
+			first = false
+			continue
+		}
+		// Directories that don't agree were not used together last.
+		if d.run.BrokerEpoch != r.BrokerEpoch {
+			r.Stop = log.StopPower
+		}
+		r.BrokerEpoch = max(r.BrokerEpoch, d.run.BrokerEpoch)
+		r.Heartbeat = min(r.Heartbeat, d.run.Heartbeat)
+	}
+	return r
+}
+
+// Registered notes durably that the controller has given this process an epoch,
+// and so has been told how the one before stopped.
+func (ds *Dirs) Registered(epoch model.BrokerEpoch) {
+	ds.note(func(r *runRecord) { r.BrokerEpoch, r.Told = epoch, true })
+}
+
+// Heartbeat notes durably that the controller acknowledged heartbeat n.
+func (ds *Dirs) Heartbeat(n int64) {
+	ds.note(func(r *runRecord) { r.Heartbeat = n })
+}
+
+func (ds *Dirs) note(change func(*runRecord)) {
+	ds.runMu.Lock()
+	defer ds.runMu.Unlock()
+	for _, d := range ds.dirs {
+		if !d.Online() {
+			continue
+		}
+		change(&d.run)
+		if err := writeRun(d.fs, d.file(runFile), d.run); err != nil && !vfs.IsNoSpace(err) {
+			d.fail(err)
+		}
+	}
+}
+
+// applied returns the metadata offset of the newest image acted on.
+func (ds *Dirs) applied() model.Offset {
+	at := model.NoOffset
+	for _, d := range ds.dirs {
+		if d.Online() {
+			at = max(at, d.run.Applied)
+		}
+	}
+	return at
+}
+
+// noteApplied makes the offset of an acted-on image durable.
+func (ds *Dirs) noteApplied(at model.Offset) {
+	ds.note(func(r *runRecord) { r.Applied = max(r.Applied, at) })
+}
+
+// failure latches the first error of a directory.
+type failure struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *failure) get() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func (f *failure) set(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+	}
+}

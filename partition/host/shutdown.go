@@ -1,0 +1,110 @@
+package host
+
+import (
+	"errors"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/log/checkpoint"
+	"github.com/tidemark/tidemark/partition"
+)
+
+// Shutdown ends all partitions. A clean one flushes and closes every log, writes
+// the checkpoints, and last of all the marker of a clean stop in each directory
+// that closed without an error. One that is not clean closes the files only, as
+// when another process of this node has taken over.
+func (m *ReplicaManager) Shutdown(clean bool) error {
+	for _, t := range m.tasks {
+		t.stop()
+	}
+	all := m.All()
+	marks := make([]*State, len(all))
+	plogs := make([]*log.Log, len(all))
+	m.parallel(createWorkers, len(all), func(i int) {
+		marks[i] = all[i].State()
+		plogs[i] = m.takeDown(all[i], partition.CodeNotLeaderOrFollower, "the broker is stopping")
+	})
+	for _, d := range m.deps.Dirs.All() {
+		if d.flusher != nil {
+			d.flusher.Stop()
+		}
+	}
+	errs := make([]error, len(all))
+	m.parallel(createWorkers, len(all), func(i int) {
+		if plogs[i] != nil {
+			errs[i] = plogs[i].Close(clean)
+		}
+	})
+	if !clean {
+		return nil
+	}
+	return errors.Join(append(errs, m.markClean(all, marks, plogs, errs))...)
+}
+
+// markClean writes the checkpoints and the marker of every directory all of
+// whose logs closed.
+func (m *ReplicaManager) markClean(all []*Hosted, marks []*State, plogs []*log.Log, errs []error) error {
+	var failed []error
+	for _, d := range m.deps.Dirs.All() {
+		if !d.Online() || !d.hasMeta {
+			continue
+		}
+		points, starts, highs := checkpoint.Offsets{}, checkpoint.Offsets{}, checkpoint.Offsets{}
+		closed := true
+		for i, h := range all {
+			if h.dir != d {
+				continue
+			}
+			if plogs[i] == nil || errs[i] != nil {
+				closed = closed && errs[i] == nil
+				if s := h.lastOnline.Load(); s != nil {
+					points[h.tp], highs[h.tp] = s.RecoveryPoint, s.HighWatermark
+					starts[h.tp] = s.LogStart
+				}
+				continue
+			}
+			points[h.tp], highs[h.tp] = plogs[i].RecoveryPoint(), marks[i].HighWatermark
+			if start := plogs[i].LogStart(); start > 0 {
+				starts[h.tp] = start
+			}
+		}
+		err := errors.Join(
+			d.writeRecoveryPoints(func() checkpoint.Offsets { return points }),
+			checkpoint.WriteOffsets(d.fs, d.file(checkpoint.LogStartFile), starts),
+			checkpoint.WriteOffsets(d.fs, d.file(checkpoint.HighWatermarkFile), highs))
+		if err == nil && closed {
+			err = checkpoint.WriteCleanShutdown(d.fs, d.file(checkpoint.CleanShutdownFile),
+				checkpoint.CleanShutdown{BrokerEpoch: d.run.BrokerEpoch})
+		}
+		if err != nil {
+			m.logger.Error("log directory did not stop cleanly", zap.String("dir", d.path), zap.Error(err))
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// takeDown ends a partition's service and returns its log, which nobody uses any
+// more, nil if it had none.
+func (m *ReplicaManager) takeDown(h *Hosted, code Code, reason string) *log.Log {
+	if h.stalled.Load() {
+		return nil // its loop is stuck in a write and would not answer
+	}
+	w := &takenDown{}
+	w.done.Add(1)
+	h.box.Enter(&takeDownMsg{code: code, reason: reason, w: w})
+	w.done.Wait()
+	return w.plog
+}
+
+// takenDown is told when the loop has let go of the log.
+type takenDown struct {
+	plog *log.Log
+	done sync.WaitGroup
+}
+
+// Deliver wakes whoever takes the partition down.
+func (w *takenDown) Deliver(model.Now) { w.done.Done() }

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
+)
+
+// task is something that the manager does from time to time, on a spare.
+type task struct {
+	m     *ReplicaManager
+	every model.Instant
+	run   func()
+
+	mu      sync.Mutex
+	stopped bool
+	running bool
+	idle    *sync.Cond
+}
+
+func newTask(m *ReplicaManager, every time.Duration, run func()) *task {
+	t := &task{m: m, every: max(model.Instant(every), 1), run: run}
+	t.idle = sync.NewCond(&t.mu)
+	return t
+}
+
+// startTasks starts the checkpoints, the watchdog and the remover.
+func (m *ReplicaManager) startTasks() {
+	s := m.deps.Broker.Storage
+	m.tasks = []*task{
+		newTask(m, s.HighWatermarkInterval, m.checkpointHighWatermarks),
+		newTask(m, min(s.RecoveryPointInterval, s.LogStartInterval), m.checkpointLogs),
+		newTask(m, time.Second, m.watch),
+		newTask(m, time.Second, m.removeRetired),
+	}
+	for _, t := range m.tasks {
+		t.arm()
+	}
+}
+
+func (t *task) arm() { t.m.deps.RT.SetDeadline(t, t.m.deps.RT.Now().Mono+t.every) }
+
+// TickAt is called on the timers' goroutine, which must not wait.
+func (t *task) TickAt(model.Now) { t.m.deps.RT.Spare(t) }
+
+// Deliver does the work and asks for the next time.
+func (t *task) Deliver(model.Now) {
+	t.mu.Lock()
+	if t.stopped {
+		t.mu.Unlock()
+		return
+	}
+	t.running = true
+	t.mu.Unlock()
+	t.run()
+	t.mu.Lock()
+	t.running = false
+	stopped := t.stopped
+	t.idle.Broadcast()
+	t.mu.Unlock()
+	if !stopped {
+		t.arm()
+	}
+}
+
+// stop has the task do nothing any more, and waits if it is at work.
+func (t *task) stop() {
+	t.m.deps.RT.SetDeadline(t, model.Never)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	for t.running {
+		t.idle.Wait()
+	}
+}
+
+var (
+	_ loop.Ticker   = (*task)(nil)
+	_ loop.Delivery = (*task)(nil)
+)

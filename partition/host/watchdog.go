@@ -1,0 +1,55 @@
+package host
+
+import (
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
+)
+
+// watch looks, from outside the loops, for partitions whose write has not come
+// back for tidemark.io.stall.timeout.ms. Such a partition is no longer led here
+// as far as anybody can see: whoever waits is answered KAFKA_STORAGE_ERROR, new
+// requests are too, and Stalled tells the heartbeats. The stuck write itself
+// can't be taken back; when it returns the partition serves again.
+func (m *ReplicaManager) watch() {
+	now := m.deps.RT.Now()
+	limit := model.Instant(m.deps.Broker.Own.IOStallTimeout)
+	for _, h := range m.All() {
+		since := model.Instant(h.busySince.Load())
+		if since == 0 || now.Mono-since < limit || !h.stalled.CompareAndSwap(false, true) {
+			continue
+		}
+		if h.busySince.Load() == 0 {
+			h.stalled.Store(false) // it came back just now
+			continue
+		}
+		m.events.stalled(h, now.Mono-since)
+		for _, s := range h.unanswered.strand() {
+			s.waiter.ProduceDone(s.slot, stalledResult())
+		}
+	}
+}
+
+// resumed is called in the loop when a write has come back.
+func (h *Hosted) resumed() {
+	if h.stalled.Load() {
+		h.stalled.Store(false)
+		h.m.events.resumed(h)
+	}
+}
+
+// Stalled returns the partitions whose disk does not answer: their leadership is
+// to be given up.
+func (m *ReplicaManager) Stalled() []*Hosted {
+	var stalled []*Hosted
+	for _, h := range m.All() {
+		if h.stalled.Load() {
+			stalled = append(stalled, h)
+		}
+	}
+	return stalled
+}
+
+// flushOldMsg asks for a background flush of whatever is unsynced.
+type flushOldMsg struct{}
+
+func (*flushOldMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) { h.flushOld(now, out) }
