@@ -62,9 +62,9 @@ func (s spec) batch() record.Batch {
 
 // marker encodes the one record of a control batch.
 func (s spec) marker() []byte {
-	kind := byte(controlAbort)
+	kind := byte(0) // abort
 	if s.commit {
-		kind = controlCommit
+		kind = 1
 	}
 	body := []byte{0, 0, 0}               // attributes, timestamp delta, offset delta
 	body = append(body, 8, 0, 0, 0, kind) // key of 4 bytes: version, type

@@ -36,10 +36,11 @@ func (m *StateManager) Update(b record.Batch) (CompletedTxn, bool) {
 		return CompletedTxn{}, false
 	}
 	if b.IsControl() {
-		marker, ok := ReadMarker(b)
-		if !ok {
+		marker, ok, err := b.Marker()
+		if !ok || err != nil {
 			// Compaction has removed the record with its transaction, or it is
-			// a marker of another kind.
+			// a control record of another kind. Bytes that are no marker end no
+			// transaction; whoever read the batch has checked and told.
 			return CompletedTxn{}, false
 		}
 		return m.applyMarker(b, marker)
@@ -72,8 +73,8 @@ func (m *StateManager) Completes(b record.Batch) (CompletedTxn, bool) {
 	if e == nil || !e.HasOpenTxn() {
 		return CompletedTxn{}, false
 	}
-	marker, ok := ReadMarker(b)
-	if !ok {
+	marker, ok, err := b.Marker()
+	if !ok || err != nil {
 		return CompletedTxn{}, false
 	}
 	return m.completed(e, b, marker), true
@@ -124,7 +125,7 @@ func (m *StateManager) Reset(end model.Offset) {
 
 // applyMarker ends the producer's transaction, if one is open. A marker also
 // counts as a sign of life and may carry a new epoch.
-func (m *StateManager) applyMarker(b record.Batch, marker Marker) (done CompletedTxn, ok bool) {
+func (m *StateManager) applyMarker(b record.Batch, marker record.Marker) (done CompletedTxn, ok bool) {
 	e := m.entry(b.ProducerID())
 	if e.HasOpenTxn() {
 		done, ok = m.completed(e, b, marker), true
@@ -133,17 +134,17 @@ func (m *StateManager) applyMarker(b record.Batch, marker Marker) (done Complete
 	e.enterEpoch(b.ProducerEpoch())
 	e.CoordinatorEpoch = marker.CoordinatorEpoch
 	e.TxnFirstOffset = model.NoOffset
-	e.LastTimestamp = marker.Timestamp
+	e.LastTimestamp = b.MaxTimestamp() // a control batch holds one record
 	return done, ok
 }
 
-func (m *StateManager) completed(e *Entry, b record.Batch, marker Marker) CompletedTxn {
+func (m *StateManager) completed(e *Entry, b record.Batch, marker record.Marker) CompletedTxn {
 	return CompletedTxn{
 		ProducerID:       e.ProducerID,
 		FirstOffset:      e.TxnFirstOffset,
 		LastOffset:       b.BaseOffset(),
 		LastStableOffset: m.txns.stableWithout(e.ProducerID, b.BaseOffset()),
-		Aborted:          !marker.Commit,
+		Aborted:          marker.Type == record.Abort,
 	}
 }
 

@@ -91,7 +91,8 @@ func (m *StateManager) Unmarshal(b []byte) error {
 }
 
 // ReadSnapshot decodes a snapshot into its entries, in the order of the file.
-// The error is a *SnapshotError.
+// The error is a *SnapshotError; what is returned beside it are the entries
+// that can still be made out, for a reader of damaged files and nobody else.
 func ReadSnapshot(b []byte) ([]Entry, error) {
 	be := binary.BigEndian
 	if len(b) < snapshotHeaderSize {
@@ -100,30 +101,34 @@ func ReadSnapshot(b []byte) ([]Entry, error) {
 	if v := be.Uint16(b); v != snapshotVersion {
 		return nil, badSnapshot(0, "version %d, want %d", v, snapshotVersion)
 	}
+	var first error
 	stored := be.Uint32(b[snapshotCRCPos:])
 	if got := crc32.Checksum(b[snapshotBodyPos:], castagnoli); got != stored {
-		return nil, badSnapshot(snapshotCRCPos, "crc is %08x, bytes hash to %08x", stored, got)
+		first = badSnapshot(snapshotCRCPos, "crc is %08x, bytes hash to %08x", stored, got)
 	}
 	body := b[snapshotHeaderSize:]
 	count := int64(int32(be.Uint32(b[snapshotBodyPos:])))
-	if count < 0 || count*snapshotEntrySize != int64(len(body)) {
-		return nil, badSnapshot(snapshotBodyPos, "%d entries of %d bytes in %d bytes", count, snapshotEntrySize, len(body))
+	if whole := int64(len(body) / snapshotEntrySize); count < 0 || count*snapshotEntrySize != int64(len(body)) {
+		first = cmp.Or(first, badSnapshot(snapshotBodyPos,
+			"%d entries of %d bytes in %d bytes", count, snapshotEntrySize, len(body)))
+		count = whole
 	}
 	entries := make([]Entry, 0, count)
 	seen := make(map[model.ProducerID]struct{}, count)
 	for i := range int(count) {
 		pos := snapshotHeaderSize + i*snapshotEntrySize
 		e, err := readEntry(b[pos:pos+snapshotEntrySize], pos)
-		if err != nil {
-			return nil, err
+		if _, twice := seen[e.ProducerID]; err == nil && twice {
+			err = badSnapshot(pos, "producer %d is listed twice", e.ProducerID)
 		}
-		if _, twice := seen[e.ProducerID]; twice {
-			return nil, badSnapshot(pos, "producer %d is listed twice", e.ProducerID)
+		if err != nil {
+			first = cmp.Or(first, err)
+			continue
 		}
 		seen[e.ProducerID] = struct{}{}
 		entries = append(entries, e)
 	}
-	return entries, nil
+	return entries, first
 }
 
 func readEntry(b []byte, pos int) (Entry, error) {

@@ -141,24 +141,6 @@ func TestMarkersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestMarkerTimestampIsTheRecords(t *testing.T) {
-	b := end(1, 0, 0, true, 0).batch()
-	b[record.HeaderSize+2] = 6 // timestamp delta of 3
-	if mk, ok := ReadMarker(b); !ok || mk.Timestamp != 1003 || !mk.Commit {
-		t.Errorf("%+v %v", mk, ok)
-	}
-	s := end(1, 0, 0, false, 4)
-	s.appendTime = true
-	b = s.batch()
-	b[record.HeaderSize+2] = 6
-	if mk, ok := ReadMarker(b); !ok || mk.Timestamp != 1000 || mk.Commit || mk.CoordinatorEpoch != 4 {
-		t.Errorf("log append time: %+v %v", mk, ok)
-	}
-	if _, ok := ReadMarker(data(1, 0, 0, 0, 1).batch()); ok {
-		t.Error("a data batch has a marker")
-	}
-}
-
 // TestReplicationIsNotJudged: followers and recovery apply what the leader
 // wrote.
 func TestReplicationIsNotJudged(t *testing.T) {
