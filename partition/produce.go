@@ -115,7 +115,7 @@ func (p *Partition) settle(m *Produce, out *Output) {
 		p.flushWanted = FlushNow
 		p.synced.Add(m)
 	case m.Acks == acksAll && len(p.isr.maximal) < p.EffectiveMinISR():
-		p.fail(m, CodeNotEnoughReplicasAfter, "", out)
+		p.finish(m, CodeNotEnoughReplicasAfter, out)
 	default:
 		p.succeed(m, out)
 	}
@@ -182,17 +182,17 @@ func (p *Partition) fail(m *Produce, c Code, message string, out *Output) {
 }
 
 // failWrites answers every waiting and outstanding write with c: the leadership
-// is gone, though the records may survive.
+// is gone, though the records may survive. What was appended keeps its offsets.
 func (p *Partition) failWrites(c Code, out *Output) {
 	if m := p.inFlight; m != nil {
 		p.inFlight = nil
 		p.fail(m, c, "", out)
 	}
 	for m, ok := p.replicated.Pop(); ok; m, ok = p.replicated.Pop() {
-		p.fail(m, c, "", out)
+		p.finish(m, c, out)
 	}
 	for m, ok := p.synced.Pop(); ok; m, ok = p.synced.Pop() {
-		p.fail(m, c, "", out)
+		p.finish(m, c, out)
 	}
 	if d := p.raising; d != nil {
 		p.raising = nil
