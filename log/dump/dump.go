@@ -28,7 +28,7 @@ type FoundError struct {
 }
 
 // Error implements error.
-func (e *FoundError) Error() string { return fmt.Sprintf("%s: %d findings", e.Path, e.Count) }
+func (e *FoundError) Error() string { return e.Path + ": " + count(e.Count) }
 
 // ErrUnknownKind is returned for a file whose name is that of no kind of file
 // that a log directory holds.
@@ -65,7 +65,7 @@ func File(fs vfs.FS, path string, o Options, w io.Writer) error {
 	if k.show == nil {
 		return fmt.Errorf("%s: %w", path, ErrUnknownKind)
 	}
-	d := &dumper{fs: fs, path: path, name: k}
+	d := &dumper{fs: fs, path: path, name: k, deep: o.Deep || o.Data, data: o.Data}
 	d.out = printer{w: bufio.NewWriter(w), json: o.JSON}
 	d.out.head(path, k)
 	if err := k.show(d); err != nil {
@@ -84,10 +84,18 @@ func File(fs vfs.FS, path string, o Options, w io.Writer) error {
 
 // dumper is one dump of one file.
 type dumper struct {
-	fs   vfs.FS
-	path string
-	name kind
-	out  printer
+	fs         vfs.FS
+	path       string
+	name       kind
+	deep, data bool
+	out        printer
+}
+
+// sibling returns the path of the file of the same segment, in the same state,
+// with another suffix.
+func (d *dumper) sibling(suffix string) string {
+	name := fmt.Sprintf("%020d%s%s", int64(d.name.base), suffix, d.name.state)
+	return filepath.Join(filepath.Dir(d.path), name)
 }
 
 // expand returns the files that a path stands for.

@@ -10,8 +10,13 @@ import (
 
 // Suffixes of files that are named by an offset.
 const (
+	logSuffix      = ".log"
+	indexSuffix    = ".index"
+	timeSuffix     = ".timeindex"
+	txnSuffix      = ".txnindex"
 	snapshotSuffix = ".snapshot"
 	imageSuffix    = ".checkpoint"
+	sealSuffix     = ".seal"
 )
 
 // kind is what a file's name says of it.
@@ -22,6 +27,8 @@ type kind struct {
 	base model.Offset
 	// epoch is the second number in the name of a metadata snapshot.
 	epoch model.LeaderEpoch
+	// state is the suffix that marks the file as not, or no longer, in use.
+	state string
 	// show reads the file; nil for a name that is of no known kind.
 	show func(d *dumper) error
 }
@@ -30,7 +37,11 @@ type kind struct {
 // replaced or deleted don't change what it holds.
 func kindOf(name string) kind {
 	for _, state := range []string{".tmp", ".deleted", ".cleaned", ".swap"} {
-		name = strings.TrimSuffix(name, state)
+		if stem, ok := strings.CutSuffix(name, state); ok {
+			k := kindOf(stem)
+			k.state = state + k.state
+			return k
+		}
 	}
 	none := kind{base: model.NoOffset, epoch: model.NoEpoch}
 	switch name {
@@ -71,7 +82,20 @@ func numbered(name string) kind {
 	if !ok {
 		return k
 	}
-	if suffix == snapshotSuffix {
+	switch suffix {
+	case logSuffix:
+		k.name, k.show = "segment", (*dumper).segment
+	case imageSuffix:
+		k.name, k.show = "metadata snapshot", (*dumper).segment
+	case indexSuffix:
+		k.name, k.show = "offset index", (*dumper).offsetIndex
+	case timeSuffix:
+		k.name, k.show = "time index", (*dumper).timeIndex
+	case txnSuffix:
+		k.name, k.show = "transaction index", (*dumper).txnIndex
+	case sealSuffix:
+		k.name, k.show = "seal", (*dumper).seal
+	case snapshotSuffix:
 		k.name, k.show = "producer snapshot", (*dumper).producers
 	}
 	k.base = model.Offset(base)

@@ -54,8 +54,15 @@ func (p *printer) tail(path string) {
 		p.num("findings", int64(p.findings))
 		p.end()
 	} else if p.findings > 0 {
-		fmt.Fprintf(p.w, "! %d findings in %s\n", p.findings, path)
+		fmt.Fprintf(p.w, "! %s in %s\n", count(p.findings), path)
 	}
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "1 finding"
+	}
+	return strconv.Itoa(n) + " findings"
 }
 
 // begin starts a line. prefix stands before it in text.
