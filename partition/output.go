@@ -71,13 +71,18 @@ type Output struct {
 
 // Reset empties o and keeps its memory.
 func (o *Output) Reset() {
+	o.ResetAnswers()
+	o.Write, o.Flush, o.Events = Write{}, FlushNone, o.Events[:0]
+}
+
+// ResetAnswers empties what is to be delivered: answers, wakes and Alter.
+func (o *Output) ResetAnswers() {
 	clear(o.Produced)
 	clear(o.Replicas)
 	clear(o.Deleted)
 	clear(o.Woken)
-	o.Write, o.Flush, o.Alter = Write{}, FlushNone, nil
 	o.Produced, o.Replicas, o.Deleted = o.Produced[:0], o.Replicas[:0], o.Deleted[:0]
-	o.Woken, o.Events = o.Woken[:0], o.Events[:0]
+	o.Woken, o.Alter = o.Woken[:0], nil
 }
 
 // EventKind names a fact worth telling an operator or a trace.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
@@ -54,6 +55,8 @@ type Dir struct {
 	virgin bool
 	run    runRecord
 	stop   log.Stop
+	// unclean are the partitions that the marker doesn't speak for.
+	unclean checkpoint.Offsets
 	// marker is the broker epoch in the marker of a clean stop.
 	marker model.BrokerEpoch
 
@@ -137,7 +140,7 @@ func (ds *Dirs) check() error {
 
 // open locks and reads; it changes nothing but the lock file.
 func (d *Dir) open(o *DirOptions) error {
-	if err := o.FS.MkdirAll(d.path, 0o755); err != nil {
+	if err := d.make(); err != nil {
 		return err
 	}
 	lock, err := o.FS.Lock(filepath.Join(d.path, checkpoint.LockFile))
@@ -166,6 +169,43 @@ func (d *Dir) open(o *DirOptions) error {
 	return nil
 }
 
+// uncleanFile lists the partitions that were not closed cleanly by an otherwise
+// clean stop: damaged ones, and those whose disk had failed. It is in the form of
+// Kafka's offset checkpoints, with offsets that mean nothing. See
+// docs/formats/log-directory.md.
+const uncleanFile = ".tidemark_unclean"
+
+// stopOf returns how one partition's log was left. One that the marker doesn't
+// speak for is looked at as strictly as after a kill: damage that was found once
+// must be found again.
+func (d *Dir) stopOf(tp model.TopicPartition) log.Stop {
+	if _, ok := d.unclean[tp]; ok && d.stop == log.StopClean {
+		return log.StopProcess
+	}
+	return d.stop
+}
+
+// make creates the directory if it is not there, and makes its name durable all
+// the way up: a name that a power failure takes away takes everything below it.
+func (d *Dir) make() error {
+	if _, err := d.fs.Stat(d.path); err == nil {
+		return nil
+	}
+	if err := d.fs.MkdirAll(d.path, 0o755); err != nil {
+		return err
+	}
+	for p := filepath.Clean(d.path); p != filepath.Dir(p); p = filepath.Dir(p) {
+		if err := d.fs.SyncDir(filepath.Dir(p)); err != nil {
+			// A parent that this process may not open was not made by it.
+			if errors.Is(err, fs.ErrPermission) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
 // begin notes how the process stopped before and that it runs again.
 func (d *Dir) begin(o *DirOptions) error {
 	marker, clean, err := checkpoint.ReadCleanShutdown(d.fs, d.file(checkpoint.CleanShutdownFile))
@@ -175,6 +215,8 @@ func (d *Dir) begin(o *DirOptions) error {
 	}
 	if clean {
 		d.marker = marker.BrokerEpoch
+		d.unclean, err = checkpoint.ReadOffsets(d.fs, d.file(uncleanFile))
+		clean = err == nil
 	}
 	last, known := readRun(d.fs, d.file(runFile))
 	here := o.Machine.identity(d.path)
@@ -228,10 +270,6 @@ func (ds *Dirs) Claim(clusterID string) error {
 			continue
 		}
 		d.meta.ClusterID, d.meta.NodeID = clusterID, ds.o.NodeID
-		if err := d.inventory.create(d); err != nil {
-			d.fail(err)
-			continue
-		}
 		if err := checkpoint.WriteMetaProperties(d.fs, d.file(checkpoint.MetaPropertiesFile), d.meta); err != nil {
 			d.fail(err)
 			continue

@@ -128,7 +128,8 @@ func (h *Hosted) step(now model.Now, out *loop.Outbox) {
 	}
 }
 
-// collect turns the core's answers into deliveries.
+// collect turns the core's answers into deliveries. Events come last: should
+// telling one fail an assertion, no answer is lost or given twice.
 func (h *Hosted) collect(out *loop.Outbox) {
 	for _, p := range h.out.Produced {
 		p.Token.(*produceOp).emit(out)
@@ -149,6 +150,7 @@ func (h *Hosted) collect(out *loop.Outbox) {
 	if h.out.Alter != nil {
 		h.m.sendAlter(h, h.out.Alter, out)
 	}
+	h.out.ResetAnswers()
 	for i := range h.out.Events {
 		h.observe(&h.out.Events[i])
 	}
@@ -207,7 +209,7 @@ func (h *Hosted) standing() *Standing {
 // goOffline answers everything that waits with code and lets go of the log.
 func (h *Hosted) goOffline(now model.Now, code Code, reason string, out *loop.Outbox) {
 	h.standingStale = true
-	if h.core.Mark().Role != partition.Offline {
+	if h.plog != nil {
 		h.reason = reason
 		h.lastOnline.Store(h.state.Load())
 	}
@@ -269,6 +271,7 @@ func (h *Hosted) guard(now model.Now, msg message, out *loop.Outbox) {
 	}
 	h.fault = f
 	h.m.events.quarantined(h, f)
+	h.collect(out)
 	h.out.Reset()
 	h.goOffline(now, partition.CodeStorageError, f.Error(), out)
 	h.answerCurrent(msg, out)

@@ -23,8 +23,8 @@ const inventoryFile = ".tidemark_partitions"
 // inventory is the list of one directory.
 type inventory struct {
 	mu sync.Mutex
-	// known is false when the directory has no such file, as one that Apache
-	// Kafka made: then nothing is new.
+	// known is false until the first Load of a directory has ended, and so for
+	// one that was wiped or that Apache Kafka made: then nothing is new.
 	known bool
 	has   map[model.TopicIDPartition]bool
 }
@@ -59,14 +59,6 @@ func (v *inventory) parse(text []byte) bool {
 		v.has[model.TopicIDPartition{TopicID: topic, Partition: int32(n)}] = true
 	}
 	return true
-}
-
-// create makes the empty list of a directory that has never been used.
-func (v *inventory) create(d *Dir) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.known = true
-	return v.write(d)
 }
 
 // lists says whether the partition was created here.

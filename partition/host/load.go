@@ -238,14 +238,18 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 			f.reason = err.Error()
 		}
 	}
+	// Whatever happens to the log, its checkpoints are kept as they are.
+	kept := &State{RecoveryPoint: f.recovery}
+	kept.LogStart, kept.HighWatermark = f.start, f.highWatermark
 	if f.reason != "" {
+		h.lastOnline.Store(kept)
 		m.hostOffline(h, f.reason)
 		return h
 	}
 	now := m.deps.RT.Now()
 	plog, report, err := log.Open(log.Options{
 		FS: f.dir.fs, Dir: filepath.Join(f.dir.path, f.name), Partition: f.tp,
-		Config: logConfig(h.topic), Rand: m.rand(), Stop: f.dir.stop,
+		Config: logConfig(h.topic), Rand: m.rand(), Stop: f.dir.stopOf(f.tp),
 		RecoveryPoint: f.recovery, LogStart: f.start, Now: now, Files: m.deps.Files,
 		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) },
 	})
@@ -254,6 +258,7 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 		if errors.As(err, &damage) {
 			m.events.damaged(h, damage)
 		}
+		h.lastOnline.Store(kept)
 		m.hostOffline(h, err.Error())
 		return h
 	}

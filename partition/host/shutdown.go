@@ -13,8 +13,7 @@ import (
 )
 
 // Shutdown ends all partitions. A clean one flushes and closes every log, writes
-// the checkpoints, and last of all the marker of a clean stop in each directory
-// that closed without an error. One that is not clean closes the files only, as
+// the checkpoints, and last of all the marker of a clean stop in each directory. One that is not clean closes the files only, as
 // when another process of this node has taken over.
 func (m *ReplicaManager) Shutdown(clean bool) error {
 	for _, t := range m.tasks {
@@ -44,8 +43,8 @@ func (m *ReplicaManager) Shutdown(clean bool) error {
 	return errors.Join(append(errs, m.markClean(all, marks, plogs, errs))...)
 }
 
-// markClean writes the checkpoints and the marker of every directory all of
-// whose logs closed.
+// markClean writes the checkpoints, the list of logs that did not close, and the
+// marker of every directory.
 func (m *ReplicaManager) markClean(all []*Hosted, marks []*State, plogs []*log.Log, errs []error) error {
 	var failed []error
 	for _, d := range m.deps.Dirs.All() {
@@ -53,13 +52,13 @@ func (m *ReplicaManager) markClean(all []*Hosted, marks []*State, plogs []*log.L
 			continue
 		}
 		points, starts, highs := checkpoint.Offsets{}, checkpoint.Offsets{}, checkpoint.Offsets{}
-		closed := true
+		unclean := checkpoint.Offsets{}
 		for i, h := range all {
 			if h.dir != d {
 				continue
 			}
 			if plogs[i] == nil || errs[i] != nil {
-				closed = closed && errs[i] == nil
+				unclean[h.tp] = 0
 				if s := h.lastOnline.Load(); s != nil {
 					points[h.tp], highs[h.tp] = s.RecoveryPoint, s.HighWatermark
 					starts[h.tp] = s.LogStart
@@ -75,7 +74,10 @@ func (m *ReplicaManager) markClean(all []*Hosted, marks []*State, plogs []*log.L
 			d.writeRecoveryPoints(func() checkpoint.Offsets { return points }),
 			checkpoint.WriteOffsets(d.fs, d.file(checkpoint.LogStartFile), starts),
 			checkpoint.WriteOffsets(d.fs, d.file(checkpoint.HighWatermarkFile), highs))
-		if err == nil && closed {
+		if err == nil {
+			err = checkpoint.WriteOffsets(d.fs, d.file(uncleanFile), unclean)
+		}
+		if err == nil {
 			err = checkpoint.WriteCleanShutdown(d.fs, d.file(checkpoint.CleanShutdownFile),
 				checkpoint.CleanShutdown{BrokerEpoch: d.run.BrokerEpoch})
 		}
