@@ -63,8 +63,8 @@ func (b *Broker) DescribeTopic(d Dynamic, overrides map[string]string) []Entry {
 		} else if k.Internal {
 			continue
 		}
-		for _, s := range k.Synonyms {
-			syn = append(syn, b.brokerSynonyms(LookupBroker(s.Name), d)...)
+		if len(k.Synonyms) > 0 {
+			syn = append(syn, b.brokerSynonyms(LookupBroker(k.Synonyms[0].Name), d)...)
 		}
 		e := k.entry(syn)
 		if e.Source != SourceTopic {
@@ -85,25 +85,47 @@ func (b *Broker) inForce(k *Key, d Dynamic) (value string, null bool) {
 	return value, !ok
 }
 
-// brokerSynonyms lists the layers that give the broker key k a value.
+// brokerSynonyms lists the layers that give the broker key k a value: layer by
+// layer, in each the keys of k's group in their order. As in Kafka, what stands
+// before the first value of k itself is left out.
 func (b *Broker) brokerSynonyms(k *Key, d Dynamic) []EntrySynonym {
 	var syn []EntrySynonym
-	add := func(v string, s Source) {
-		syn = append(syn, hide(k, EntrySynonym{Name: k.Name, Value: v, Source: s}))
+	group := synonymGroup(k)
+	layer := func(source Source, get func(*Key) (string, bool)) {
+		for _, g := range group {
+			if v, ok := get(g); ok && (len(syn) > 0 || g.Name == k.Name) {
+				syn = append(syn, hide(g, EntrySynonym{Name: g.Name, Value: v, Source: source}))
+			}
+		}
 	}
-	if v, ok := d.Broker[k.Name]; ok {
-		add(v, SourceBroker)
-	}
-	if v, ok := d.Cluster[k.Name]; ok {
-		add(v, SourceCluster)
-	}
-	if s, ok := b.set[k.Name]; ok {
-		add(s.value, SourceStatic)
-	}
-	if !k.Null {
-		add(k.Default, SourceDefault)
-	}
+	layer(SourceBroker, func(g *Key) (string, bool) { v, ok := d.Broker[g.Name]; return v, ok })
+	layer(SourceCluster, func(g *Key) (string, bool) { v, ok := d.Cluster[g.Name]; return v, ok })
+	layer(SourceStatic, func(g *Key) (string, bool) { s, ok := b.set[g.Name]; return s.value, ok })
+	layer(SourceDefault, func(g *Key) (string, bool) { return g.Default, !g.Null })
 	return syn
+}
+
+// synonymGroup returns the broker keys that say the same as k in other units,
+// strongest first, k among them.
+func synonymGroup(k *Key) []*Key {
+	var names []string
+	switch k.Name {
+	case "log.roll.ms", "log.roll.hours":
+		names = []string{"log.roll.ms", "log.roll.hours"}
+	case "log.roll.jitter.ms", "log.roll.jitter.hours":
+		names = []string{"log.roll.jitter.ms", "log.roll.jitter.hours"}
+	case "log.retention.ms", "log.retention.minutes", "log.retention.hours":
+		names = []string{"log.retention.ms", "log.retention.minutes", "log.retention.hours"}
+	case "log.flush.interval.ms":
+		names = []string{"log.flush.interval.ms", "log.flush.scheduler.interval.ms"}
+	default:
+		return []*Key{k}
+	}
+	group := make([]*Key, len(names))
+	for i, n := range names {
+		group[i] = LookupBroker(n)
+	}
+	return group
 }
 
 func hide(k *Key, s EntrySynonym) EntrySynonym {

@@ -39,6 +39,9 @@ func run(ctx context.Context, out, only string) error {
 		if err := lists(ctx, jars, out); err != nil {
 			return fmt.Errorf("lists: %w", err)
 		}
+		if err := described(ctx, jars, out); err != nil {
+			return fmt.Errorf("described settings: %w", err)
+		}
 	}
 	if only != "lists" {
 		if err := logDirs(ctx, jars, out); err != nil {
