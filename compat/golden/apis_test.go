@@ -1,0 +1,81 @@
+package golden_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tidemark/tidemark/compat/golden"
+	"github.com/tidemark/tidemark/protocol"
+)
+
+// Why requests that Kafka's broker answers are not answered here.
+const (
+	noGroups  = "there are no consumer groups in this version"
+	noTxns    = "there are no transactions in this version"
+	noShares  = "there are no share groups"
+	noStreams = "there are no streams groups"
+	noAuth    = "there is no authentication or authorization in this version"
+	noQuotas  = "there are no client quotas in this version"
+	noMoves   = "replicas are not moved by request in this version"
+	noQuorum  = "quorum membership is not changed by request in this version"
+)
+
+var unserved = map[int16]string{
+	8: noGroups, 9: noGroups, 11: noGroups, 12: noGroups, 13: noGroups, 14: noGroups, 15: noGroups, 16: noGroups,
+	42: noGroups, 47: noGroups, 68: noGroups, 69: noGroups,
+	17: noAuth, 29: noAuth, 30: noAuth, 31: noAuth, 36: noAuth, 38: noAuth, 39: noAuth, 40: noAuth, 41: noAuth, 50: noAuth, 51: noAuth,
+	24: noTxns, 25: noTxns, 26: noTxns, 27: noTxns, 28: noTxns, 65: noTxns, 66: noTxns,
+	34: noMoves, 43: noMoves, 45: noMoves, 46: noMoves,
+	48: noQuotas, 49: noQuotas,
+	57: "feature levels are not changed by request in this version",
+	64: "brokers are not unregistered by request in this version",
+	74: "there are no configuration resources but brokers and topics",
+	76: noShares, 77: noShares, 78: noShares, 79: noShares, 83: noShares, 84: noShares, 85: noShares, 86: noShares, 87: noShares,
+	90: noShares, 91: noShares, 92: noShares,
+	80: noQuorum, 81: noQuorum,
+	88: noStreams, 89: noStreams,
+}
+
+// narrower are the APIs of which we serve fewer versions, with reasons.
+var narrower = map[int16]string{
+	35: "version 5 tells of cordoned directories, which do not exist here",
+}
+
+// What we advertise to clients is what Kafka advertises, but for written
+// exceptions: a client picks versions by these numbers alone.
+func TestAPIsAreKafkas(t *testing.T) {
+	kafka := map[int16]golden.API{}
+	for _, g := range golden.APIs() {
+		kafka[g.Key] = g
+	}
+	served := map[int16]bool{}
+	for _, a := range protocol.Table() {
+		if a.Scope&protocol.OnBroker == 0 {
+			continue
+		}
+		served[a.Key] = true
+		g, known := kafka[a.Key]
+		ours, theirs := fmt.Sprintf("%d-%d", a.Min, a.Max), fmt.Sprintf("%d-%d", g.Min, g.Max)
+		switch {
+		case !known:
+			t.Errorf("%s (%d) is not advertised by Kafka's broker", a.Name, a.Key)
+		case a.Min < g.Min || a.Max > g.Max:
+			t.Errorf("%s: %s goes beyond Kafka's %s", a.Name, ours, theirs)
+		case ours != theirs && narrower[a.Key] == "":
+			t.Errorf("%s: %s is less than Kafka's %s without a reason", a.Name, ours, theirs)
+		case ours == theirs && narrower[a.Key] != "":
+			t.Errorf("%s: the exception allows nothing: remove it", a.Name)
+		}
+		if known && a.Name != g.Name {
+			t.Errorf("%d is %s, Kafka calls it %s", a.Key, a.Name, g.Name)
+		}
+	}
+	for _, g := range golden.APIs() {
+		switch reason := unserved[g.Key]; {
+		case !served[g.Key] && reason == "":
+			t.Errorf("%s (%d) is not served without a reason", g.Name, g.Key)
+		case served[g.Key] && reason != "":
+			t.Errorf("%s (%d) is served: remove its exception", g.Name, g.Key)
+		}
+	}
+}
