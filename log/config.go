@@ -100,7 +100,11 @@ type Options struct {
 	// LogStart is the checkpointed start of the log, 0 if there is none. An
 	// empty directory starts there.
 	LogStart model.Offset
-	Now      model.Now
+	// CleanedTo is the offset below which the log was compacted, as Kafka's
+	// cleaner checkpoint says; 0 if there is none. Holes between segments below
+	// it are compaction's work.
+	CleanedTo model.Offset
+	Now       model.Now
 	// Files bounds open files and cached indexes over all logs that share it.
 	// Nil: the log has its own.
 	Files *FileCache
