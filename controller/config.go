@@ -14,6 +14,8 @@ type Config struct {
 	// (num.partitions, default.replication.factor).
 	NumPartitions     int32
 	ReplicationFactor int16
+	// TopicDeletionDisabled is the opposite of delete.topic.enable.
+	TopicDeletionDisabled bool
 	// SessionTimeout is how long a broker may be silent before it is fenced
 	// (broker.session.timeout.ms).
 	SessionTimeout time.Duration

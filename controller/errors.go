@@ -18,12 +18,12 @@ const (
 	codeNotController            int16 = 41
 	codeInvalidRequest           int16 = 42
 	codePolicyViolation          int16 = 44
-	codeReassignmentInProgress   int16 = 60
 	codeUnsupportedVersion       int16 = 35
 	codeStaleBrokerEpoch         int16 = 77
 	codeUnknownTopicID           int16 = 100
 	codeBrokerIDNotRegistered    int16 = 102
 	codeInconsistentClusterID    int16 = 104
+	codeTopicDeletionDisabled    int16 = 73
 	codeUnknownServerError       int16 = -1
 )
 

@@ -1,0 +1,119 @@
+package controller
+
+import (
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Controller makes the decisions of the active controller. It belongs to the
+// loop of its node.
+type Controller struct {
+	config Config
+	// image is the committed state; only Load and Replay move it.
+	image *metadata.Image
+	// active: this node leads the quorum and has applied an entry of its term.
+	active bool
+	// sessions of the brokers that were heard since activation. Soft state: a
+	// new active controller starts them anew.
+	sessions map[model.BrokerID]*session
+	// lastRun is when the controller last looked at the clock, see Wake.
+	lastRun model.Instant
+}
+
+// New returns a controller with an empty image that is not active.
+func New(config Config) *Controller {
+	return &Controller{config: config, image: metadata.Empty(), sessions: map[model.BrokerID]*session{}}
+}
+
+// Image returns the committed image.
+func (c *Controller) Image() *metadata.Image { return c.image }
+
+// Load replaces the image by one that was read from disk or from a leader.
+func (c *Controller) Load(m *metadata.Image) { c.image = m }
+
+// Active reports whether commands may be handled.
+func (c *Controller) Active() bool { return c.active }
+
+// Activate makes this the active controller. Every unfenced broker gets a full
+// session: what was heard by the predecessor is not known here.
+func (c *Controller) Activate(now model.Now) {
+	c.active, c.lastRun = true, now.Mono
+	clear(c.sessions)
+	for _, b := range c.image.Brokers() {
+		c.session(now, b)
+	}
+}
+
+// Deactivate ends the activity; the soft state is dropped.
+func (c *Controller) Deactivate() {
+	c.active = false
+	clear(c.sessions)
+}
+
+// Replay applies the records of a committed entry and returns what changed. It
+// is the only place where the image moves by records. An error means that the
+// log does not fit the image; the image is then unchanged and the node must not
+// go on.
+func (c *Controller) Replay(now model.Now, at model.OffsetAndEpoch, recs []metadata.Record) (*metadata.Delta, error) {
+	next, delta, err := metadata.Apply(c.image, at, recs)
+	if err != nil {
+		return nil, err
+	}
+	c.image = next
+	if c.active {
+		c.replaySessions(now, at, delta)
+	}
+	return delta, nil
+}
+
+// Handle computes what a command does to view and what is answered. view is the
+// committed image, or that image with the records of the commands that were
+// handled before this one and go into the log with it. Nothing that the cluster
+// agrees on is touched.
+func (c *Controller) Handle(now model.Now, view *metadata.Image, cmd Command) Result {
+	if cmd.Deadline != 0 && cmd.Deadline != model.Never && cmd.Deadline <= now.Mono {
+		return Result{reply: ErrorReply(cmd.Request, codeRequestTimedOut, "the deadline passed before the controller began")}
+	}
+	r := c.dispatch(now, view, cmd)
+	if why := tooLarge(r.Units); why != "" {
+		if userCommand(cmd.Request) {
+			return Result{reply: ErrorReply(cmd.Request, codePolicyViolation, why)}
+		}
+	}
+	return r
+}
+
+func (c *Controller) dispatch(now model.Now, view *metadata.Image, cmd Command) Result {
+	switch req := cmd.Request.(type) {
+	case *kmsg.CreateTopicsRequest:
+		return c.createTopics(view, req)
+	case *kmsg.DeleteTopicsRequest:
+		return c.deleteTopics(view, req)
+	case *kmsg.CreatePartitionsRequest:
+		return c.createPartitions(view, req)
+	case *kmsg.AlterConfigsRequest:
+		return c.alterConfigs(view, req)
+	case *kmsg.IncrementalAlterConfigsRequest:
+		return c.incrementalAlterConfigs(view, req)
+	case *kmsg.BrokerRegistrationRequest:
+		return c.registerBroker(view, req, cmd.Registration)
+	case *kmsg.BrokerHeartbeatRequest:
+		return c.heartbeat(now, view, req)
+	case *kmsg.UnregisterBrokerRequest:
+		return c.unregisterBroker(view, req)
+	case *kmsg.AllocateProducerIDsRequest:
+		return c.allocateProducerIDs(view, req)
+	}
+	return Result{reply: ErrorReply(cmd.Request, codeUnsupportedVersion, "the controller does not serve this request")}
+}
+
+// userCommand reports whether req comes from an administrator and may be
+// refused for its size; the cluster's own must go through.
+func userCommand(req kmsg.Request) bool {
+	switch req.(type) {
+	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.AllocateProducerIDsRequest:
+		return false
+	}
+	return true
+}
