@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
@@ -29,11 +30,12 @@ func (c *Controller) registerBroker(view *metadata.Image, req *kmsg.BrokerRegist
 		resp.BrokerEpoch = int64(old.Epoch) // a retry of what was committed
 		return Result{reply: resp}
 	}
+	reg := registration(req)
 	r := Result{reply: resp, register: true, Last: true}
 	if old != nil {
-		r.Units = c.unseat(view, old, stopFacts(old, req, facts))
+		r.Units = c.unseat(view, old, reg, stopFacts(old, req, facts))
 	}
-	r.Units = append(r.Units, []metadata.Record{registration(req)})
+	r.Units = append(r.Units, []metadata.Record{reg})
 	return r
 }
 
@@ -63,7 +65,7 @@ func stopFacts(old *metadata.BrokerRegistration, req *kmsg.BrokerRegistrationReq
 }
 
 // unseat returns the units that end the old incarnation.
-func (c *Controller) unseat(view *metadata.Image, old *metadata.BrokerRegistration, facts RegistrationFacts) [][]metadata.Record {
+func (c *Controller) unseat(view *metadata.Image, old *metadata.BrokerRegistration, reg *metadata.RegisterBroker, facts RegistrationFacts) [][]metadata.Record {
 	bump := []metadata.Record{&metadata.BrokerEpochBump{ID: old.ID, Stop: facts.Stop, Damaged: facts.Damaged}}
 	units := [][]metadata.Record{bump}
 	after, _, err := metadata.Apply(view, view.At(), bump)
@@ -71,8 +73,27 @@ func (c *Controller) unseat(view *metadata.Image, old *metadata.BrokerRegistrati
 		return units // Replay will say so; nothing is elected on a state that is not known
 	}
 	return append(units, chunked(c.changes(after, func(p *metadata.PartitionRegistration) bool {
-		return p.Leader == model.NoLeader && p.HasReplica(old.ID)
-	}, nil))...)
+		return p.HasReplica(old.ID) && (p.Leader == model.NoLeader || moved(p, reg) != nil)
+	}, func(ch *change, p *metadata.PartitionRegistration) {
+		ch.directories = moved(p, reg)
+	}))...)
+}
+
+// moved returns the directories of p when the new incarnation does not have the
+// one that its replica was in: the replica is where the broker will find it, so
+// it is known only if there is but one directory. Nil if nothing is to change.
+func moved(p *metadata.PartitionRegistration, reg *metadata.RegisterBroker) []metadata.DirectoryID {
+	dir := p.Directory(reg.ID)
+	if dir == metadata.DirectoryUnassigned || slices.Contains(reg.Directories, dir) {
+		return nil
+	}
+	dirs := slices.Clone(p.Directories)
+	i := slices.Index(p.Replicas, reg.ID)
+	dirs[i] = metadata.DirectoryUnassigned
+	if len(reg.Directories) == 1 {
+		dirs[i] = reg.Directories[0]
+	}
+	return dirs
 }
 
 // changes builds the change of every partition that want selects; edit adjusts
@@ -102,7 +123,7 @@ func (c *Controller) changes(view *metadata.Image, want func(*metadata.Partition
 
 // minISR returns min.insync.replicas of a topic.
 func (c *Controller) minISR(view *metadata.Image, topic string) int {
-	return int(max(1, c.config.Rules.TopicInt(view, topic, keyMinISR)))
+	return max(1, c.config.Rules.MinISR(view, topic))
 }
 
 // registration returns the record of req. The epoch stays open: it is the

@@ -209,7 +209,7 @@ func (c *Controller) configUnit(view *metadata.Image, res metadata.Resource, nex
 	keys := sortedKeys(touched)
 	var err error
 	if res.Type == metadata.TopicResource {
-		err = c.config.Rules.CheckTopic(next)
+		err = c.config.Rules.CheckTopic(view, next)
 	} else {
 		err = c.config.Rules.CheckBroker(res.Name == "", next, keys)
 	}
@@ -254,8 +254,22 @@ func clearELR(view *metadata.Image, res metadata.Resource) (recs []metadata.Reco
 			}
 			r := metadata.NewPartitionChange(t.ID, int32(n))
 			r.ELR = []model.BrokerID{}
+			if len(p.ISR) == 0 { // they are still the best there is
+				r.LastKnown = union(p.LastKnown, p.ELR)
+			}
 			recs = append(recs, r)
 		}
 	}
 	return recs
+}
+
+// union returns a followed by what only b has; never nil.
+func union(a, b []model.BrokerID) []model.BrokerID {
+	out := append([]model.BrokerID{}, a...)
+	for _, id := range b {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }

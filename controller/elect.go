@@ -28,6 +28,8 @@ type change struct {
 	n     int32
 	// isr is the target; nil keeps it.
 	isr []model.BrokerID
+	// directories is the target; nil keeps it.
+	directories []metadata.DirectoryID
 	// without may neither lead nor be in the ISR after this change (a broker
 	// that is being fenced while the view still shows it active).
 	without model.BrokerID
@@ -50,7 +52,7 @@ func (c *change) acceptable(p *metadata.PartitionRegistration, b model.BrokerID)
 		return false
 	}
 	dir := p.Directory(b)
-	return dir == metadata.DirectoryUnassigned || len(reg.Directories) == 0 || slices.Contains(reg.Directories, dir)
+	return dir == metadata.DirectoryUnassigned || slices.Contains(reg.Directories, dir)
 }
 
 // build returns the record, or nil if nothing changes.
@@ -98,6 +100,9 @@ func (c *change) record(p *metadata.PartitionRegistration, isr, elr, lastKnown [
 	}
 	if recovery != p.Recovery {
 		r.Recovery, changed = recovery, true
+	}
+	if c.directories != nil {
+		r.Directories, changed = c.directories, true
 	}
 	if !changed {
 		return nil

@@ -62,7 +62,7 @@ func (c *Controller) heartbeat(now model.Now, view *metadata.Image, req *kmsg.Br
 	s := c.session(now, b)
 	s.heard, s.offset = now.Mono, model.Offset(req.CurrentMetadataOffset)
 	resp := req.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
-	resp.IsCaughtUp = s.offset >= model.Offset(b.Epoch)
+	resp.IsCaughtUp, resp.IsFenced = s.offset >= model.Offset(b.Epoch), b.Fenced
 	r := Result{reply: resp}
 	var dirs [][]metadata.Record
 	if offline := offlineDirectories(b, req.OfflineLogDirs); offline != nil {
@@ -70,7 +70,7 @@ func (c *Controller) heartbeat(now model.Now, view *metadata.Image, req *kmsg.Br
 	}
 	switch {
 	case b.Fenced:
-		resp.IsFenced, resp.ShouldShutdown = true, req.WantShutdown
+		resp.ShouldShutdown = req.WantShutdown
 		if !req.WantShutdown && !req.WantFence && resp.IsCaughtUp {
 			resp.IsFenced = false
 			r.Units = c.unfence(view, b)

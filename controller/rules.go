@@ -1,0 +1,80 @@
+package controller
+
+import (
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/config"
+)
+
+// brokerRules are ConfigRules by the settings of this node: its static settings
+// and the cluster's dynamic ones stand behind a topic's own.
+type brokerRules struct{ broker *config.Broker }
+
+// NewConfigRules returns the rules of package config, with b's static settings
+// as the defaults of topics.
+func NewConfigRules(b *config.Broker) ConfigRules { return brokerRules{b} }
+
+// CheckTopic implements ConfigRules.
+func (r brokerRules) CheckTopic(m *metadata.Image, overrides map[string]string) error {
+	return r.broker.ValidateTopicSet(m.Config(metadata.BrokerResource, ""), overrides)
+}
+
+// CheckBroker implements ConfigRules. Removing is always allowed.
+func (r brokerRules) CheckBroker(clusterDefault bool, settings map[string]string, changed []string) error {
+	for _, k := range changed {
+		v, set := settings[k]
+		if !set {
+			continue
+		}
+		if err := config.ValidateBroker(k, v, !clusterDefault); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// IsList implements ConfigRules.
+func (r brokerRules) IsList(t metadata.ResourceType, key string) bool {
+	k := lookup(t, key)
+	return k != nil && k.Type == config.List
+}
+
+// Default implements ConfigRules.
+func (r brokerRules) Default(t metadata.ResourceType, key string) (string, bool) {
+	k := lookup(t, key)
+	if k == nil || k.Null {
+		return "", false
+	}
+	return k.Default, true
+}
+
+func lookup(t metadata.ResourceType, key string) *config.Key {
+	if t == metadata.TopicResource {
+		return config.LookupTopic(key)
+	}
+	return config.LookupBroker(key)
+}
+
+// MinISR implements ConfigRules. A topic whose settings no longer parse counts
+// as asking for one replica, the least: nothing may stop an election.
+func (r brokerRules) MinISR(m *metadata.Image, topic string) int {
+	t, err := r.broker.Topic(m.Config(metadata.BrokerResource, ""), m.Config(metadata.TopicResource, topic))
+	if err != nil {
+		return 1
+	}
+	return int(t.MinInsyncReplicas)
+}
+
+// EffectiveTopic implements ConfigRules.
+func (r brokerRules) EffectiveTopic(m *metadata.Image, overrides map[string]string) []EffectiveConfig {
+	entries := r.broker.DescribeTopic(config.Dynamic{Cluster: m.Config(metadata.BrokerResource, "")}, overrides)
+	out := make([]EffectiveConfig, 0, len(entries))
+	for _, i := range entries {
+		e := EffectiveConfig{Name: i.Name, ReadOnly: i.ReadOnly, Source: int8(i.Source), Sensitive: i.Sensitive}
+		if !i.Null {
+			v := i.Value
+			e.Value = &v
+		}
+		out = append(out, e)
+	}
+	return out
+}
