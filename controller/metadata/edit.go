@@ -16,6 +16,7 @@ type Edit struct {
 	next    Image
 	owner   *owner
 	topics  map[model.TopicID]*topicEdit
+	removed []*Topic // as they were before the edit
 	brokers map[model.BrokerID]bool
 	configs map[Resource]bool
 	delta   Delta
@@ -26,7 +27,6 @@ type Edit struct {
 type topicEdit struct {
 	old, topic *Topic
 	changed    map[int32]bool
-	removed    bool
 }
 
 // ApplyError says which record of an entry did not fit the image.
@@ -69,18 +69,15 @@ func (e *Edit) Apply(at model.OffsetAndEpoch, recs []Record) error {
 // Done returns the new image and what changed.
 func (e *Edit) Done() (*Image, *Delta) {
 	e.delta.From, e.delta.To = e.base.at, e.next.at
+	for _, t := range e.removed {
+		e.delta.Topics = append(e.delta.Topics, TopicDelta{Old: t})
+	}
 	for _, t := range e.topics { // order-free: sorted below
-		if t.removed && t.old == nil {
-			continue // came and went within the edit
+		d := TopicDelta{Old: t.old, New: t.topic}
+		for p := range t.changed { // order-free: sorted below
+			d.Partitions = append(d.Partitions, p)
 		}
-		d := TopicDelta{Old: t.old}
-		if !t.removed {
-			d.New = t.topic
-			for p := range t.changed { // order-free: sorted below
-				d.Partitions = append(d.Partitions, p)
-			}
-			slices.Sort(d.Partitions)
-		}
+		slices.Sort(d.Partitions)
 		e.delta.Topics = append(e.delta.Topics, d)
 	}
 	slices.SortFunc(e.delta.Topics, compareTopicDeltas)

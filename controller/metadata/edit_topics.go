@@ -14,8 +14,8 @@ func (e *Edit) createTopic(r *TopicRecord) string {
 		return "empty name or id"
 	case e.next.Topic(r.Name) != nil:
 		return fmt.Sprintf("topic %q exists", r.Name)
-	case e.topics[r.ID] != nil || e.next.TopicByID(r.ID) != nil:
-		return fmt.Sprintf("topic id %s was used", r.ID)
+	case e.next.TopicByID(r.ID) != nil:
+		return fmt.Sprintf("topic id %s exists", r.ID)
 	}
 	t := &Topic{ID: r.ID, Name: r.Name}
 	e.topics[r.ID] = &topicEdit{topic: t, changed: map[int32]bool{}}
@@ -34,9 +34,6 @@ func (e *Edit) store(t *Topic) {
 // copies the topic and its partition list; the partitions are shared.
 func (e *Edit) editTopic(id model.TopicID) *topicEdit {
 	if t := e.topics[id]; t != nil {
-		if t.removed {
-			return nil
-		}
 		return t
 	}
 	old := e.next.TopicByID(id)
@@ -101,7 +98,10 @@ func (e *Edit) removeTopic(r *RemoveTopic) string {
 	if t == nil {
 		return fmt.Sprintf("no topic %s", r.ID)
 	}
-	t.removed = true
+	delete(e.topics, r.ID)
+	if t.old != nil { // else it came and went within the edit
+		e.removed = append(e.removed, t.old)
+	}
 	e.next.byName.remove(e.owner, t.topic.Name)
 	e.next.byID.remove(e.owner, r.ID)
 	e.next.partitions -= len(t.topic.Partitions)
@@ -178,3 +178,5 @@ func (e *Edit) assignedTo(b model.BrokerID, fn func(t *Topic, n int32, p *Partit
 	}
 	return ""
 }
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
