@@ -51,18 +51,20 @@ func (c *Controller) Deactivate() {
 	clear(c.sessions)
 }
 
-// Replay applies the records of a committed entry and returns what changed. It
-// is the only place where the image moves by records. An error means that the
-// log does not fit the image; the image is then unchanged and the node must not
-// go on.
-func (c *Controller) Replay(now model.Now, at model.OffsetAndEpoch, recs []metadata.Record) (*metadata.Delta, error) {
-	next, delta, err := metadata.Apply(c.image, at, recs)
-	if err != nil {
-		return nil, err
+// Replay applies committed entries and returns what changed. It is the only place
+// where the image moves by records. An error means that the log does not fit the
+// image; the image is then unchanged and the node must not go on.
+func (c *Controller) Replay(now model.Now, entries []metadata.Committed) (*metadata.Delta, error) {
+	e := metadata.NewEdit(c.image)
+	for _, entry := range entries {
+		if err := e.Apply(entry.At, entry.Records); err != nil {
+			return nil, err
+		}
 	}
+	next, delta := e.Done()
 	c.image = next
 	if c.active {
-		c.replaySessions(now, at, delta)
+		c.replaySessions(now, next.At(), delta)
 	}
 	return delta, nil
 }

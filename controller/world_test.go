@@ -45,7 +45,7 @@ func (w *world) replay(recs []metadata.Record) *metadata.Delta {
 	if err != nil {
 		w.t.Fatalf("entry does not survive the codec: %v", err)
 	}
-	d, err := w.c.Replay(w.now, w.at, e.Records)
+	d, err := w.c.Replay(w.now, []metadata.Committed{{At: w.at, Records: e.Records}})
 	if err != nil {
 		w.t.Fatalf("replay: %v", err)
 	}

@@ -146,3 +146,15 @@ func newRecord(kind uint64) Record {
 	}
 	return nil
 }
+
+// EntryTime returns the time in an encoded entry without decoding the rest, or
+// 0 if it is not readable.
+func EntryTime(b []byte) model.Timestamp {
+	c := coder{buf: b}
+	if c.byte() != frameVersion {
+		return 0
+	}
+	var t model.Timestamp
+	code(&c, &t)
+	return t
+}

@@ -109,6 +109,12 @@ func compareTopicDeltas(a, b TopicDelta) int {
 	return 1
 }
 
+// Committed is one entry of the log with its place.
+type Committed struct {
+	At      model.OffsetAndEpoch
+	Records []Record
+}
+
 // Apply returns the image after one entry and what changed. It is pure.
 func Apply(m *Image, at model.OffsetAndEpoch, recs []Record) (*Image, *Delta, error) {
 	e := NewEdit(m)

@@ -47,3 +47,11 @@ func digest(r Record, scratch []byte) (sum128, []byte) {
 	h := sha256.Sum256(scratch)
 	return sum128{binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:16])}, scratch
 }
+
+// VoterSetHash returns the digest of the voter set, by which members notice that
+// they were started with different ones.
+func (m *Image) VoterSetHash() Hash {
+	s, _ := digest(&Voters{Voters: m.voters}, nil)
+	c := Image{sum: s}
+	return c.Hash()
+}

@@ -8,8 +8,10 @@ import (
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 )
 
@@ -75,18 +77,42 @@ type Config struct {
 	// Controller decides what commands do while this node is active.
 	Controller controller.Config
 	// Recover lists the topics whose partition.metadata was found in the log
-	// directories; asked only when the metadata log of a single voter is
-	// damaged. Nil finds nothing.
+	// directories; asked only when the metadata of a single voter is damaged or
+	// gone. Nil forbids recovery: Start fails instead.
 	Recover func() []RecoveredTopic
+	// Recovered, if not nil, is told what a recovery did.
+	Recovered func(Receipt)
+	// Failed, if not nil, is told once that the node can't go on, because its
+	// disk failed or its log makes no sense. It is called on the node's loop.
+	Failed func(error)
+	// Peers carries messages to other voters; nil for a quorum of one.
+	Peers Peers
 	// RT runs the loop.
 	RT     loop.Runtime
 	Logger *zap.Logger
 	Rand   *rand.Rand
 }
 
+// used reports whether the node has a past.
+func (c *Config) used() bool { return c.Used && !mutant.On("ctl-wiped-votes") }
+
+// Peers sends the consensus library's messages. It may drop and reorder them; it
+// must not block.
+type Peers interface {
+	Send(messages []*raftpb.Message)
+}
+
 // RecoveredTopic is a topic as its directories on disk tell it.
 type RecoveredTopic struct {
-	Name       string
-	ID         model.TopicID
-	Partitions []int32 // numbers that have a directory, rising
+	Name string
+	ID   model.TopicID
+	// Partitions that have a directory, by rising number.
+	Partitions []RecoveredPartition
+}
+
+// RecoveredPartition is one partition directory.
+type RecoveredPartition struct {
+	Number int32
+	// LeaderEpoch is the highest that its log or epoch file holds, or 0.
+	LeaderEpoch model.LeaderEpoch
 }

@@ -3,6 +3,8 @@ package quorum
 import (
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
 )
 
 // Description is the state of the quorum as DescribeQuorum reports it; a value
@@ -23,12 +25,74 @@ type Description struct {
 
 // ReplicaState is one member as the leader sees it.
 type ReplicaState struct {
-	Node         model.BrokerID
-	Directory    metadata.DirectoryID
-	Listeners    []metadata.Listener
+	Node      model.BrokerID
+	Directory metadata.DirectoryID
+	Listeners []metadata.Listener
+	// LogEndOffset is NoOffset where this node does not know it.
 	LogEndOffset model.Offset
 	// LastFetch is when the member last spoke, LastCaughtUp when it last held
-	// all that the leader held; NoTimestamp if never. Kafka reports −1 for the
-	// leader's own; so does this.
+	// all that the leader held; NoTimestamp if not known. The leader's own are
+	// the time of the question, as Kafka has it.
 	LastFetch, LastCaughtUp model.Timestamp
+}
+
+// Describe returns the newest description; never nil.
+func (n *Node) Describe() *Description {
+	d := *n.description.Load()
+	if d.Active {
+		now := n.config.RT.Now().Wall
+		d.Voters = append([]ReplicaState(nil), d.Voters...)
+		for i := range d.Voters {
+			if d.Voters[i].Node == d.Leader {
+				d.Voters[i].LastFetch, d.Voters[i].LastCaughtUp = now, now
+			}
+		}
+	}
+	return &d
+}
+
+// describe publishes the present state.
+func (n *Node) describe() {
+	if n.raft == nil {
+		return
+	}
+	st := n.raft.BasicStatus()
+	d := &Description{
+		Leader:        n.nodeOf(st.Lead),
+		Epoch:         model.LeaderEpoch(st.HardState.GetTerm()),
+		HighWatermark: offsetOf(st.HardState.GetCommit()).Next(),
+		Active:        n.ctl.Active(),
+	}
+	if n.failure != nil || n.closed {
+		d.Leader = model.NoLeader
+	}
+	ends := map[uint64]model.Offset{metadata.RaftID(n.config.NodeID, n.id): n.store.plog.LogEnd()}
+	if st.RaftState == raft.StateLeader {
+		n.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+			if _, own := ends[id]; !own {
+				ends[id] = offsetOf(p.Match).Next()
+			}
+		})
+	}
+	for _, v := range n.ctl.Image().Voters() {
+		end, known := ends[metadata.RaftID(v.Node, v.Directory)]
+		if !known {
+			end = model.NoOffset
+		}
+		d.Voters = append(d.Voters, ReplicaState{
+			Node: v.Node, Directory: v.Directory, Listeners: v.Listeners, LogEndOffset: end,
+			LastFetch: model.NoTimestamp, LastCaughtUp: model.NoTimestamp,
+		})
+	}
+	n.description.Store(d)
+}
+
+// nodeOf returns the node id of a voter.
+func (n *Node) nodeOf(raftID uint64) model.BrokerID {
+	for _, v := range n.ctl.Image().Voters() {
+		if raftID != 0 && metadata.RaftID(v.Node, v.Directory) == raftID {
+			return v.Node
+		}
+	}
+	return model.NoLeader
 }

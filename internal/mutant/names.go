@@ -11,6 +11,12 @@ type Mutant struct {
 // Names returns every mutant of the product, sorted by name.
 func Names() []Mutant {
 	return []Mutant{
+		{"ctl-active-early", "the controller takes commands before an entry of its own term is applied"},
+		{"ctl-change-before-propose", "the image shows a command's effect before its records were proposed"},
+		{"ctl-confstate-apart", "the applied index at start is not that of the voter configuration"},
+		{"ctl-hardstate-first", "term, vote and commit reach the disk before the entries they count"},
+		{"ctl-reply-by-index", "a reply is released by the index of an entry, whatever its term"},
+		{"ctl-wiped-votes", "a used node whose metadata is gone makes itself a new cluster"},
 		{"log-index-off-by-one", "an entry of the offset index points one batch too far"},
 		{"log-no-cutback", "the bytes of a failed append stay in the segment"},
 		{"log-retry-fsync", "a failed fsync is tried again on the same file, and believed"},

@@ -1,0 +1,188 @@
+package quorum
+
+import (
+	"fmt"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+)
+
+// drive does what the library asks for until it asks for nothing more. The order
+// is fixed: make durable, then send, then apply, then Advance.
+func (n *Node) drive(now model.Now, out *loop.Outbox) {
+	for n.failure == nil && !n.closed && n.raft.HasReady() {
+		rd := n.raft.Ready()
+		if err := n.store.save(now, rd); err != nil {
+			n.fail(fmt.Errorf("metadata log: %w", err), out)
+			return
+		}
+		n.notice(now, rd, out)
+		n.send(rd.Messages)
+		if err := n.applyAll(now, rd, out); err != nil {
+			n.fail(fmt.Errorf("apply: %w", err), out)
+			return
+		}
+		n.raft.Advance(rd)
+	}
+	if n.failure == nil && !n.closed {
+		if err := n.maybeSnapshot(now); err != nil {
+			n.fail(fmt.Errorf("snapshot: %w", err), out)
+			return
+		}
+	}
+	n.describe()
+	if n.waiting.empty() && len(n.queue) > 0 {
+		n.group(out)
+	}
+}
+
+// notice takes over the role, and finds the places of what was proposed.
+func (n *Node) notice(now model.Now, rd raft.Ready, out *loop.Outbox) {
+	if rd.HardState != nil {
+		n.term = rd.GetTerm()
+	}
+	if rd.SoftState != nil {
+		leads := rd.RaftState == raft.StateLeader
+		if n.leading && !leads {
+			n.resign(out, ErrNotActive)
+		}
+		n.leading = leads
+		if leads && mutant.On("ctl-active-early") {
+			n.ctl.Activate(now)
+		}
+	}
+	for _, e := range rd.Entries {
+		n.grown += int64(len(e.GetData()))
+		if n.leading && e.GetTerm() == n.term && e.GetType() == raftpb.EntryNormal && len(e.GetData()) > 0 {
+			n.waiting.place(e.GetIndex(), e.GetTerm())
+		}
+	}
+}
+
+// send gives messages to the peers. A quorum of one has none.
+func (n *Node) send(messages []*raftpb.Message) {
+	if n.config.Peers != nil && len(messages) > 0 {
+		n.config.Peers.Send(messages)
+	}
+}
+
+// applyAll applies a snapshot or committed entries, publishes the image once and
+// then answers. The controller becomes active with the first entry of its own
+// term: everything before that is applied by then.
+func (n *Node) applyAll(now model.Now, rd raft.Ready, out *loop.Outbox) error {
+	if !raft.IsEmptySnap(rd.Snapshot) {
+		if err := n.applySnapshot(rd.Snapshot); err != nil {
+			return err
+		}
+	}
+	if len(rd.CommittedEntries) == 0 {
+		return nil
+	}
+	old := n.ctl.Image()
+	own := false
+	var entries []metadata.Committed
+	for _, e := range rd.CommittedEntries {
+		c := metadata.Committed{At: model.OffsetAndEpoch{Offset: offsetOf(e.GetIndex()), Epoch: model.LeaderEpoch(e.GetTerm())}}
+		switch {
+		case e.GetType() != raftpb.EntryNormal:
+			if err := n.applyConfChange(e); err != nil {
+				return err
+			}
+		case len(e.GetData()) == 0:
+			own = own || n.leading && e.GetTerm() == n.term
+		default:
+			entry, err := metadata.DecodeEntry(e.GetData())
+			if err != nil {
+				return fmt.Errorf("entry %s: %w", c.At, err)
+			}
+			c.Records = entry.Records
+		}
+		entries = append(entries, c)
+	}
+	delta, err := n.ctl.Replay(now, entries)
+	if err != nil {
+		return err
+	}
+	if own && !n.ctl.Active() {
+		n.ctl.Activate(now)
+		n.logger.Info("active controller", zap.Uint64("term", n.term), zap.Stringer("offset", n.ctl.Image().At()))
+	}
+	delta.From = old.At()
+	n.publish(n.ctl.Image(), delta)
+	for _, e := range rd.CommittedEntries {
+		done, lost := n.waiting.committed(e.GetIndex(), e.GetTerm())
+		for _, j := range done {
+			n.answerAt(out, j, model.OffsetAndEpoch{Offset: offsetOf(e.GetIndex()), Epoch: model.LeaderEpoch(e.GetTerm())})
+		}
+		n.giveUpAll(out, lost, ErrNotActive)
+	}
+	return nil
+}
+
+// applySnapshot takes over the image of a leader's snapshot; save has checked
+// and stored it.
+func (n *Node) applySnapshot(snap *raftpb.Snapshot) error {
+	_, m, err := metadata.ReadSnapshot(snap.GetData())
+	if err != nil {
+		return err
+	}
+	n.conf, n.grown = snap.GetMetadata().GetConfState(), 0
+	old := n.ctl.Image()
+	n.ctl.Load(m)
+	n.publish(m, metadata.SnapshotDelta(old, m))
+	return nil
+}
+
+// applyConfChange applies a change of the voter set in its place among the
+// entries.
+func (n *Node) applyConfChange(e *raftpb.Entry) error {
+	var cc raftpb.ConfChangeI
+	if e.GetType() == raftpb.EntryConfChange {
+		v1 := new(raftpb.ConfChange)
+		if err := proto.Unmarshal(e.GetData(), v1); err != nil {
+			return fmt.Errorf("voter change at index %d: %w", e.GetIndex(), err)
+		}
+		cc = v1
+	} else {
+		v2 := new(raftpb.ConfChangeV2)
+		if err := proto.Unmarshal(e.GetData(), v2); err != nil {
+			return fmt.Errorf("voter change at index %d: %w", e.GetIndex(), err)
+		}
+		cc = v2
+	}
+	n.conf = n.raft.ApplyConfChange(cc)
+	return nil
+}
+
+// publish makes an image visible: first the value, then those who follow it.
+func (n *Node) publish(m *metadata.Image, d *metadata.Delta) {
+	n.image.Store(m)
+	for _, s := range n.subscribers {
+		s(m, d)
+	}
+}
+
+// maybeSnapshot writes a snapshot of the applied image once the log has grown
+// by enough since the last one.
+func (n *Node) maybeSnapshot(now model.Now) error {
+	if n.grown < n.config.SnapshotBytes || n.ctl.Image().At().Offset <= n.store.snapshot.At.Offset {
+		return nil
+	}
+	conf, err := proto.Marshal(n.conf)
+	if err != nil {
+		return err
+	}
+	size, err := n.store.takeSnapshot(now, conf, n.ctl.Image())
+	if err != nil {
+		return err
+	}
+	n.grown = 0
+	n.logger.Info("metadata snapshot", zap.Stringer("at", n.store.snapshot.At), zap.Int("bytes", size))
+	return nil
+}

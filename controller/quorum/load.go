@@ -1,0 +1,214 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/protocol/record"
+)
+
+// Errors of Start that an operator must act on.
+var (
+	// ErrWiped: this node was in use, but its metadata is gone. A voter whose
+	// memory was wiped must not vote again under its old name.
+	ErrWiped = errors.New("the metadata log of a used node is gone")
+	// ErrStranger: the voter set does not hold this node with this directory.
+	ErrStranger = errors.New("not a member of the voter set")
+	// ErrOtherCluster: the disk belongs to another cluster.
+	ErrOtherCluster = errors.New("metadata belongs to another cluster")
+	// ErrVoters: the listed voters cannot be served.
+	ErrVoters = errors.New("unsupported voter set")
+)
+
+// damageError says that the metadata directory holds what no crash explains.
+// A single voter recovers from it, see recover.go.
+type damageError struct {
+	dir string
+	err error
+}
+
+// Error implements error.
+func (e *damageError) Error() string { return fmt.Sprintf("damage in %s: %v", e.dir, e.err) }
+
+// Unwrap returns what is wrong.
+func (e *damageError) Unwrap() error { return e.err }
+
+// diskState says what a metadata directory holds.
+type diskState uint8
+
+const (
+	// virgin: nothing, or a bootstrap that was cut short.
+	virgin diskState = iota
+	// bootstrapped: it has a hard state.
+	bootstrapped
+	// headless: it has entries or snapshots, but the hard state is missing.
+	headless
+)
+
+// survey looks at the directory without changing it.
+func survey(fs vfs.FS, dir string) (diskState, error) {
+	names, err := fs.List(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return virgin, nil
+	}
+	if err != nil {
+		return virgin, err
+	}
+	state := virgin
+	for _, n := range names {
+		if n == hardStateFile {
+			return bootstrapped, nil
+		}
+		if at, ok := metadata.ParseSnapshotName(n); ok && at != bootstrapAt {
+			state = headless
+		}
+		if filepath.Ext(n) != ".log" {
+			continue
+		}
+		info, err := fs.Stat(filepath.Join(dir, n))
+		if err != nil {
+			return virgin, err
+		}
+		if info.Size > 0 {
+			state = headless
+		}
+	}
+	return state, nil
+}
+
+// loaded is what load found beside the storage itself.
+type loaded struct {
+	image  *metadata.Image // at the snapshot
+	report log.LoadReport
+}
+
+// load opens a bootstrapped directory. A *damageError means that only a part of
+// it can be believed; nothing was changed then.
+func load(o Config, dir string, now model.Now) (*storage, loaded, error) {
+	var l loaded
+	s := &storage{fs: o.FS, dir: dir}
+	var err error
+	if s.hard, err = readHardState(o.FS, dir); err != nil {
+		return nil, l, &damageError{dir, err}
+	}
+	all, err := listSnapshots(o.FS, dir)
+	if err != nil {
+		return nil, l, err
+	}
+	if len(all) == 0 {
+		return nil, l, &damageError{dir, errors.New("no snapshot")}
+	}
+	if s.snapshot, l.image, err = readSnapshot(o.FS, dir, all[0]); err != nil {
+		return nil, l, &damageError{dir, err}
+	}
+	oldest := all[len(all)-1]
+	s.previous = oldest
+	s.plog, l.report, err = openLog(o, dir, now, oldest, model.Offset(s.hard.Commit))
+	var bad *log.CorruptionError
+	if errors.As(err, &bad) {
+		return nil, l, &damageError{dir, err}
+	}
+	if err != nil {
+		return nil, l, err
+	}
+	if err := s.settle(&l); err != nil {
+		_ = s.plog.Close(false)
+		return nil, l, err
+	}
+	return s, l, nil
+}
+
+// openLog opens the segments. The end of what was once durable is the commit
+// index of the hard state: it is written only after the entries it counts.
+func openLog(o Config, dir string, now model.Now, oldest model.OffsetAndEpoch, durable model.Offset) (*log.Log, log.LoadReport, error) {
+	return log.Open(log.Options{
+		FS: o.FS, Dir: dir, Partition: model.TopicPartition{Topic: TopicName},
+		Config:        log.Config{SegmentBytes: o.SegmentBytes, IndexIntervalBytes: 4096},
+		Rand:          o.Rand,
+		Stop:          log.StopPower,
+		RecoveryPoint: durable,
+		LogStart:      oldest.Offset.Next(),
+		Now:           now,
+	})
+}
+
+// settle makes snapshot, log and hard state fit each other.
+func (s *storage) settle(l *loaded) error {
+	if err := s.readTerms(); err != nil {
+		return err
+	}
+	snap := s.snapshotIndex()
+	if t, err := s.termInLog(snap); s.lastIndex() < snap || err == nil && t != uint64(s.snapshot.At.Epoch) {
+		// A snapshot was taken over from a leader and the log not yet reset.
+		if err := s.resetTo(s.snapshot); err != nil {
+			return err
+		}
+	}
+	if _, err := s.plog.Reclaim(); err != nil {
+		return err
+	}
+	// A term that is in the log was once this node's; only its vote may be lost.
+	if n := len(s.terms); n > 0 && s.terms[n-1].term > s.hard.Term {
+		s.hard.Term, s.hard.Vote = s.terms[n-1].term, 0
+	}
+	if uint64(s.snapshot.At.Epoch) > s.hard.Term {
+		s.hard.Term, s.hard.Vote = uint64(s.snapshot.At.Epoch), 0
+	}
+	s.hard.Commit = max(s.hard.Commit, snap)
+	if s.hard.Commit > s.lastIndex() {
+		return &damageError{s.dir, fmt.Errorf("commit index %d, but the log ends at %d", s.hard.Commit, s.lastIndex())}
+	}
+	return s.flush() // what a dead process wrote may be in the page cache only
+}
+
+// readTerms walks the log for the terms of its entries. They come from the
+// batches, never from the epoch file, which may be older.
+func (s *storage) readTerms() error {
+	next := s.plog.LogStart()
+	err := s.plog.View().Batches(s.plog.LogStart(), nil, func(raw record.Batch) error {
+		if raw.BaseOffset() != next || raw.LastOffsetDelta() != 0 {
+			return &damageError{s.dir, fmt.Errorf("entry at offset %d where %d is expected", raw.BaseOffset(), next)}
+		}
+		next = raw.NextOffset()
+		s.noteTerm(indexOf(raw.BaseOffset()), uint64(raw.LeaderEpoch()))
+		if raw.BaseOffset() > s.snapshot.At.Offset {
+			s.behindSnapshot += int64(len(raw))
+		}
+		s.lastTime = max(s.lastTime, raw.MaxTimestamp())
+		return nil
+	})
+	var bad *log.CorruptionError
+	if errors.As(err, &bad) {
+		return &damageError{s.dir, err}
+	}
+	return err
+}
+
+// termInLog returns the term of an entry that the log holds.
+func (s *storage) termInLog(index uint64) (uint64, error) {
+	if index < indexOf(s.plog.LogStart()) || index > s.lastIndex() {
+		return 0, errEnough
+	}
+	for k := len(s.terms) - 1; k >= 0; k-- {
+		if s.terms[k].index <= index {
+			return s.terms[k].term, nil
+		}
+	}
+	return 0, errEnough
+}
+
+// applied returns the index that the library may take as applied. It is that of
+// the snapshot, whose configuration InitialState returns.
+func (s *storage) applied() uint64 {
+	if mutant.On("ctl-confstate-apart") {
+		return s.hard.Commit
+	}
+	return s.snapshotIndex()
+}

@@ -1,0 +1,180 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/protocol/record"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// storage is the library's view of the disk (raft.Storage) and the one place
+// that writes it (save). One raft entry is one record batch of one record:
+// offset = index − 1, leader epoch = term. Owned by the node's loop.
+type storage struct {
+	fs   vfs.FS
+	dir  string
+	plog *log.Log
+	// snapshot is the newest one, with the voter configuration of its index.
+	snapshot metadata.SnapshotHeader
+	// previous is the one before it, kept together with the log from its index
+	// on: a damaged newest snapshot is not the end.
+	previous model.OffsetAndEpoch
+	hard     hardState
+	// terms are the runs of equal term in the log, from the batch headers.
+	terms []termRun
+	// lastTime is the time of the last entry, for those that carry none.
+	lastTime model.Timestamp
+	// behindSnapshot is the size of the entries behind the snapshot at load.
+	behindSnapshot int64
+	buf            []byte
+}
+
+// termRun begins at index and lasts to the next run.
+type termRun struct{ index, term uint64 }
+
+var _ raft.Storage = (*storage)(nil)
+
+func (s *storage) snapshotIndex() uint64 { return indexOf(s.snapshot.At.Offset) }
+
+// InitialState implements raft.Storage. The configuration is that of the
+// snapshot, never a later one: the library applies the changes behind it anew.
+func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
+	conf, err := s.confState()
+	return s.hard.raft(), conf, err
+}
+
+func (s *storage) confState() (*raftpb.ConfState, error) {
+	conf := new(raftpb.ConfState)
+	if err := proto.Unmarshal(s.snapshot.ConfState, conf); err != nil {
+		return nil, fmt.Errorf("voter configuration of the snapshot at %s: %w", s.snapshot.At, err)
+	}
+	return conf, nil
+}
+
+// FirstIndex implements raft.Storage. The term of the entry before it must be
+// known: from the snapshot if the log begins right behind it, else from the
+// log's own first batch, which is then not available as an entry.
+func (s *storage) FirstIndex() (uint64, error) {
+	start := uint64(s.plog.LogStart())
+	if start == s.snapshotIndex() {
+		return start + 1, nil
+	}
+	return start + 2, nil
+}
+
+// LastIndex implements raft.Storage.
+func (s *storage) LastIndex() (uint64, error) { return s.lastIndex(), nil }
+
+func (s *storage) lastIndex() uint64 { return uint64(s.plog.LogEnd()) }
+
+// Term implements raft.Storage.
+func (s *storage) Term(i uint64) (uint64, error) {
+	if i == s.snapshotIndex() {
+		return uint64(s.snapshot.At.Epoch), nil
+	}
+	if i > s.lastIndex() {
+		return 0, raft.ErrUnavailable
+	}
+	for k := len(s.terms) - 1; k >= 0; k-- {
+		if s.terms[k].index <= i {
+			return s.terms[k].term, nil
+		}
+	}
+	return 0, raft.ErrCompacted
+}
+
+// errEnough ends a walk over batches.
+var errEnough = errors.New("enough")
+
+// Entries implements raft.Storage.
+func (s *storage) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
+	if first, _ := s.FirstIndex(); lo < first {
+		return nil, raft.ErrCompacted
+	}
+	if hi > s.lastIndex()+1 {
+		return nil, raft.ErrUnavailable
+	}
+	var entries []*raftpb.Entry
+	size := uint64(0)
+	err := s.plog.View().Batches(offsetOf(lo), nil, func(raw record.Batch) error {
+		if indexOf(raw.BaseOffset()) >= hi {
+			return errEnough
+		}
+		e, err := entryOf(raw)
+		if err != nil {
+			return err
+		}
+		if size += uint64(proto.Size(e)); size > maxSize && len(entries) > 0 {
+			return errEnough
+		}
+		entries = append(entries, e)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	return entries, nil
+}
+
+// Snapshot implements raft.Storage; it is read for a follower that is far
+// behind, so rarely that the file is read each time.
+func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
+	conf, err := s.confState()
+	if err != nil {
+		return nil, err
+	}
+	b, err := vfs.ReadFile(s.fs, s.path(metadata.SnapshotName(s.snapshot.At)))
+	if err != nil {
+		return nil, err
+	}
+	term := uint64(s.snapshot.At.Epoch)
+	return &raftpb.Snapshot{
+		Data:     b,
+		Metadata: &raftpb.SnapshotMetadata{ConfState: conf, Index: new(s.snapshotIndex()), Term: new(term)},
+	}, nil
+}
+
+// entryOf turns a batch into the entry it holds.
+func entryOf(raw record.Batch) (*raftpb.Entry, error) {
+	b, err := metadata.ParseBatch(raw)
+	if err != nil {
+		return nil, err
+	}
+	e := &raftpb.Entry{Index: new(indexOf(b.Offset)), Term: new(uint64(b.Epoch)), Type: raftpb.EntryNormal.Enum()}
+	switch b.Control {
+	case 0:
+		e.Data = b.Value
+	case metadata.ControlNewTerm:
+	case metadata.ControlConfChange:
+		e.Type, e.Data = raftpb.EntryConfChange.Enum(), b.Value
+	case metadata.ControlConfChangeV2:
+		e.Type, e.Data = raftpb.EntryConfChangeV2.Enum(), b.Value
+	default:
+		return nil, fmt.Errorf("entry at offset %d: control type %d: %w", b.Offset, b.Control, metadata.ErrUnknownVersion)
+	}
+	return e, nil
+}
+
+// batchOf is the inverse of entryOf.
+func (s *storage) batchOf(e *raftpb.Entry) metadata.Batch {
+	b := metadata.Batch{Offset: offsetOf(e.GetIndex()), Epoch: model.LeaderEpoch(e.GetTerm()), Value: e.GetData()}
+	switch {
+	case e.GetType() == raftpb.EntryConfChange:
+		b.Control = metadata.ControlConfChange
+	case e.GetType() == raftpb.EntryConfChangeV2:
+		b.Control = metadata.ControlConfChangeV2
+	case len(e.GetData()) == 0:
+		b.Control = metadata.ControlNewTerm
+	default:
+		s.lastTime = max(s.lastTime, metadata.EntryTime(e.GetData()))
+	}
+	b.Time = s.lastTime
+	return b
+}
