@@ -123,7 +123,7 @@ func (c *Controller) changes(view *metadata.Image, want func(*metadata.Partition
 
 // minISR returns min.insync.replicas of a topic.
 func (c *Controller) minISR(view *metadata.Image, topic string) int {
-	return max(1, c.config.Rules.MinISR(view, topic))
+	return int(max(1, c.config.Rules.TopicInt(view, topic, keyMinISR)))
 }
 
 // registration returns the record of req. The epoch stays open: it is the

@@ -51,7 +51,7 @@ type EffectiveConfig struct {
 // pure. Errors become INVALID_CONFIG with their text.
 type ConfigRules interface {
 	// CheckTopic says what is wrong with all overrides of one topic.
-	CheckTopic(m *metadata.Image, overrides map[string]string) error
+	CheckTopic(overrides map[string]string) error
 	// CheckBroker says what is wrong with the dynamic settings of one broker,
 	// or of the cluster's default if clusterDefault is set. changed lists the
 	// keys that the command sets or removes, sorted.
@@ -62,9 +62,9 @@ type ConfigRules interface {
 	// Default returns the value that holds without an override, for APPEND and
 	// SUBTRACT.
 	Default(t metadata.ResourceType, key string) (string, bool)
-	// MinISR returns min.insync.replicas of a topic, overrides and broker
-	// defaults taken into account.
-	MinISR(m *metadata.Image, topic string) int
+	// TopicInt returns one setting of a topic as an integer, overrides and
+	// broker defaults taken into account; asked for min.insync.replicas.
+	TopicInt(m *metadata.Image, topic, key string) int64
 	// EffectiveTopic lists every setting of a new topic with these overrides,
 	// sorted by name.
 	EffectiveTopic(m *metadata.Image, overrides map[string]string) []EffectiveConfig

@@ -209,7 +209,7 @@ func (c *Controller) configUnit(view *metadata.Image, res metadata.Resource, nex
 	keys := sortedKeys(touched)
 	var err error
 	if res.Type == metadata.TopicResource {
-		err = c.config.Rules.CheckTopic(view, next)
+		err = c.config.Rules.CheckTopic(next)
 	} else {
 		err = c.config.Rules.CheckBroker(res.Name == "", next, keys)
 	}

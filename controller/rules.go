@@ -14,8 +14,8 @@ type brokerRules struct{ broker *config.Broker }
 func NewConfigRules(b *config.Broker) ConfigRules { return brokerRules{b} }
 
 // CheckTopic implements ConfigRules.
-func (r brokerRules) CheckTopic(m *metadata.Image, overrides map[string]string) error {
-	return r.broker.ValidateTopicSet(m.Config(metadata.BrokerResource, ""), overrides)
+func (r brokerRules) CheckTopic(overrides map[string]string) error {
+	return r.broker.ValidateTopicSet(nil, overrides)
 }
 
 // CheckBroker implements ConfigRules. Removing is always allowed.
@@ -54,14 +54,14 @@ func lookup(t metadata.ResourceType, key string) *config.Key {
 	return config.LookupBroker(key)
 }
 
-// MinISR implements ConfigRules. A topic whose settings no longer parse counts
+// TopicInt implements ConfigRules. A topic whose settings no longer parse counts
 // as asking for one replica, the least: nothing may stop an election.
-func (r brokerRules) MinISR(m *metadata.Image, topic string) int {
+func (r brokerRules) TopicInt(m *metadata.Image, topic, _ string) int64 {
 	t, err := r.broker.Topic(m.Config(metadata.BrokerResource, ""), m.Config(metadata.TopicResource, topic))
 	if err != nil {
 		return 1
 	}
-	return int(t.MinInsyncReplicas)
+	return int64(t.MinInsyncReplicas)
 }
 
 // EffectiveTopic implements ConfigRules.

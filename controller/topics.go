@@ -59,7 +59,7 @@ func (c *Controller) createTopic(view *metadata.Image, t *kmsg.CreateTopicsReque
 	if e := checkNewTopic(view, t.Topic); e.failed() {
 		return none, nil, e
 	}
-	overrides, e := c.newTopicConfigs(view, t.Configs)
+	overrides, e := c.newTopicConfigs(t.Configs)
 	if e.failed() {
 		return none, nil, e
 	}
@@ -107,7 +107,7 @@ func checkNewTopic(view *metadata.Image, name string) apiError {
 }
 
 // newTopicConfigs checks the settings of a new topic.
-func (c *Controller) newTopicConfigs(view *metadata.Image, configs []kmsg.CreateTopicsRequestTopicConfig) (map[string]string, apiError) {
+func (c *Controller) newTopicConfigs(configs []kmsg.CreateTopicsRequestTopicConfig) (map[string]string, apiError) {
 	overrides := make(map[string]string, len(configs))
 	for _, kv := range configs {
 		switch _, twice := overrides[kv.Name]; {
@@ -118,7 +118,7 @@ func (c *Controller) newTopicConfigs(view *metadata.Image, configs []kmsg.Create
 		}
 		overrides[kv.Name] = *kv.Value
 	}
-	if err := c.config.Rules.CheckTopic(view, overrides); err != nil {
+	if err := c.config.Rules.CheckTopic(overrides); err != nil {
 		return nil, apiError{codeInvalidConfig, err.Error()}
 	}
 	return overrides, apiError{}

@@ -104,15 +104,19 @@ type Peers interface {
 
 // RecoveredTopic is a topic as its directories on disk tell it.
 type RecoveredTopic struct {
-	Name string
-	ID   model.TopicID
-	// Partitions that have a directory, by rising number.
-	Partitions []RecoveredPartition
+	Name       string
+	ID         model.TopicID
+	Partitions []int32 // numbers that have a directory, rising
+	// LeaderEpochs, parallel to Partitions, are the highest that the log or the
+	// epoch file of each holds. Nil counts as 0; new leaders then begin in an
+	// epoch that the partition's log may already know.
+	LeaderEpochs []model.LeaderEpoch
 }
 
-// RecoveredPartition is one partition directory.
-type RecoveredPartition struct {
-	Number int32
-	// LeaderEpoch is the highest that its log or epoch file holds, or 0.
-	LeaderEpoch model.LeaderEpoch
+// epoch returns the highest leader epoch known of the i-th partition.
+func (t *RecoveredTopic) epoch(i int) model.LeaderEpoch {
+	if i < len(t.LeaderEpochs) {
+		return max(0, t.LeaderEpochs[i])
+	}
+	return 0
 }

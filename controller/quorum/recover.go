@@ -210,8 +210,8 @@ func complete(o Config, m *metadata.Image, r *Receipt) (*metadata.Image, error) 
 	found := o.Recover()
 	epochs := map[model.TopicIDPartition]model.LeaderEpoch{}
 	for _, t := range found {
-		for _, p := range t.Partitions {
-			epochs[model.TopicIDPartition{TopicID: t.ID, Partition: p.Number}] = p.LeaderEpoch
+		for i, p := range t.Partitions {
+			epochs[model.TopicIDPartition{TopicID: t.ID, Partition: p}] = t.epoch(i)
 		}
 	}
 	for rec := range m.Records() {
@@ -247,12 +247,12 @@ func recoveredTopic(node model.BrokerID, m *metadata.Image, t RecoveredTopic, r 
 	}
 	for _, p := range t.Partitions {
 		// Numbers without a directory lie in between; they must exist all the same.
-		for ; have <= int(p.Number); have++ {
+		for ; have <= int(p); have++ {
 			reg := metadata.PartitionRegistration{
 				Replicas: []model.BrokerID{node}, LastKnown: []model.BrokerID{node}, Leader: model.NoLeader,
 			}
-			if i := slices.IndexFunc(t.Partitions, func(q RecoveredPartition) bool { return int(q.Number) == have }); i >= 0 {
-				reg.LeaderEpoch = t.Partitions[i].LeaderEpoch
+			if i := slices.Index(t.Partitions, int32(have)); i >= 0 {
+				reg.LeaderEpoch = t.epoch(i)
 				r.Partitions++
 			}
 			recs = append(recs, &metadata.PartitionRecord{TopicID: t.ID, Partition: int32(have), PartitionRegistration: reg})
