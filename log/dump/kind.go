@@ -55,6 +55,10 @@ func kindOf(name string) kind {
 		none.name, none.show = "clean shutdown mark", (*dumper).shutdown
 	case checkpoint.MetaPropertiesFile:
 		none.name, none.show = "meta properties", (*dumper).meta
+	case runFile:
+		none.name, none.show = "run record", (*dumper).run
+	case inventoryFile:
+		none.name, none.show = "partition list", (*dumper).inventory
 	default:
 		return numbered(name)
 	}

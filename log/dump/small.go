@@ -156,6 +156,12 @@ func (d *dumper) malformed(err error, text []byte) bool {
 	} else {
 		d.out.found(-1, "%s", bad.Why)
 	}
+	d.raw(text)
+	return true
+}
+
+// raw shows the lines of a text as they are.
+func (d *dumper) raw(text []byte) {
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		if n++; n > rawLinesMax {
@@ -167,5 +173,4 @@ func (d *dumper) malformed(err error, text []byte) bool {
 		d.out.bytes("text", []byte(strings.TrimRight(line, "\r\n")))
 		d.out.end()
 	}
-	return true
 }

@@ -1,0 +1,98 @@
+package dump
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+)
+
+// Names of Tidemark's own files in a log directory; partition/host writes them.
+const (
+	runFile       = ".tidemark_run"
+	inventoryFile = ".tidemark_partitions"
+)
+
+// runRecord is the content of a runFile. Pointers tell absent from zero.
+type runRecord struct {
+	Version     *int64  `json:"version"`
+	BootID      *string `json:"bootId"`
+	Mount       *string `json:"mount"`
+	Stop        *string `json:"stop"`
+	Told        *bool   `json:"told"`
+	BrokerEpoch *int64  `json:"brokerEpoch"`
+	Heartbeat   *int64  `json:"heartbeat"`
+	Applied     *int64  `json:"applied"`
+}
+
+// run shows the record of a log directory's use.
+func (d *dumper) run() error {
+	text, err := vfs.ReadFile(d.fs, d.path)
+	if err != nil {
+		return err
+	}
+	var r runRecord
+	if err := json.Unmarshal(text, &r); err != nil {
+		d.out.found(-1, "%v", err)
+		d.raw(text)
+		return nil
+	}
+	p := &d.out
+	number := func(name string, v *int64) {
+		if v != nil {
+			p.num(name, *v)
+		}
+	}
+	word := func(name string, v *string) {
+		if v != nil {
+			p.bytes(name, []byte(*v))
+		}
+	}
+	p.begin("run", "")
+	number("version", r.Version)
+	word("bootId", r.BootID)
+	word("mount", r.Mount)
+	word("stop", r.Stop)
+	if r.Told != nil {
+		p.flag("told", *r.Told)
+	}
+	number("brokerEpoch", r.BrokerEpoch)
+	number("heartbeat", r.Heartbeat)
+	number("applied", r.Applied)
+	p.end()
+	if r.Version == nil || *r.Version != 1 {
+		p.found(-1, "not version 1: the next start takes the record for missing")
+	}
+	return nil
+}
+
+// inventory shows the list of the partitions that were created in a log
+// directory.
+func (d *dumper) inventory() error {
+	text, err := vfs.ReadFile(d.fs, d.path)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	if len(lines) < 2 || lines[0] != "0" || lines[1] != strconv.Itoa(len(lines)-2) {
+		d.out.found(-1, "version and count don't fit: the next start takes the list for missing")
+		d.raw(text)
+		return nil
+	}
+	for i, line := range lines[2:] {
+		topic, number, _ := strings.Cut(line, " ")
+		_, err := model.ParseTopicID(topic)
+		partition, err2 := strconv.ParseInt(number, 10, 32)
+		if err != nil || err2 != nil {
+			d.out.found(-1, "line %d: %s is no topic id and partition", i+3, strconv.Quote(line))
+			continue
+		}
+		d.out.begin("partition", "")
+		d.out.str("topicId", topic)
+		d.out.num("partition", partition)
+		d.out.end()
+	}
+	return nil
+}
