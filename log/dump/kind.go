@@ -59,6 +59,8 @@ func kindOf(name string) kind {
 		none.name, none.show = "run record", (*dumper).run
 	case inventoryFile:
 		none.name, none.show = "partition list", (*dumper).inventory
+	case quorumFile:
+		none.name, none.show = "quorum state", (*dumper).quorum
 	default:
 		return numbered(name)
 	}

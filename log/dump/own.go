@@ -2,6 +2,8 @@ package dump
 
 import (
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"strconv"
 	"strings"
 
@@ -9,10 +11,12 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs"
 )
 
-// Names of Tidemark's own files in a log directory; partition/host writes them.
+// Names of Tidemark's own files. partition/host writes the first two, in each
+// log directory, controller/quorum the third, beside the metadata log.
 const (
 	runFile       = ".tidemark_run"
 	inventoryFile = ".tidemark_partitions"
+	quorumFile    = "quorum-state"
 )
 
 // runRecord is the content of a runFile. Pointers tell absent from zero.
@@ -93,6 +97,42 @@ func (d *dumper) inventory() error {
 		d.out.str("topicId", topic)
 		d.out.num("partition", partition)
 		d.out.end()
+	}
+	return nil
+}
+
+// quorumState is the content of a quorumFile.
+type quorumState struct {
+	Version int    `json:"version"`
+	Term    uint64 `json:"term,string"`
+	Vote    uint64 `json:"vote,string"`
+	Commit  uint64 `json:"commit,string"`
+	CRC     uint32 `json:"crc32c"`
+}
+
+// quorum shows what a voter has promised.
+func (d *dumper) quorum() error {
+	text, err := vfs.ReadFile(d.fs, d.path)
+	if err != nil {
+		return err
+	}
+	var q quorumState
+	if err := json.Unmarshal(text, &q); err != nil {
+		d.out.found(-1, "%v", err)
+		d.raw(text)
+		return nil
+	}
+	p := &d.out
+	p.begin("quorumState", "")
+	p.num("version", int64(q.Version))
+	p.str("term", strconv.FormatUint(q.Term, 10))
+	p.str("vote", strconv.FormatUint(q.Vote, 10))
+	p.str("commit", strconv.FormatUint(q.Commit, 10))
+	p.num("crc32c", int64(q.CRC))
+	p.end()
+	sealed := fmt.Sprintf("%d %d %d %d", q.Version, q.Term, q.Vote, q.Commit)
+	if got := crc32.Checksum([]byte(sealed), crc32.MakeTable(crc32.Castagnoli)); got != q.CRC {
+		p.found(-1, "crc is %d, content hashes to %d", q.CRC, got)
 	}
 	return nil
 }
