@@ -29,6 +29,9 @@ var (
 	// ErrTimedOut: the deadline passed before the command was begun; it has no
 	// effect. Code REQUEST_TIMED_OUT.
 	ErrTimedOut = errors.New("deadline passed before the command was begun")
+	// ErrUnserved: the request is none that the controller serves; there is no
+	// response.
+	ErrUnserved = errors.New("the controller does not serve this request")
 	// ErrStopped: the node was stopped. Code NOT_CONTROLLER.
 	ErrStopped = errors.New("metadata node was stopped")
 )
@@ -36,7 +39,7 @@ var (
 // Completion is told the outcome of a command: exactly once, after the loop was
 // released, from any goroutine.
 type Completion interface {
-	// Done gets the response in every case. err is nil if the response is the
+	// Done gets a response in every case but ErrUnserved. err is nil if the response is the
 	// controller's own; then at is the offset of the image that contains the
 	// command's effect, and the node's Image has reached it.
 	Done(resp kmsg.Response, at model.OffsetAndEpoch, err error)
@@ -51,7 +54,8 @@ type Subscriber func(m *metadata.Image, d *metadata.Delta)
 type Config struct {
 	FS vfs.FS
 	// Dir is the metadata log directory (metadata.log.dir, or the first of
-	// log.dirs); the node works in Dir/__cluster_metadata-0.
+	// log.dirs); the node works in Dir/__cluster_metadata-0. It exists, and its
+	// own entry is durable.
 	Dir string
 	// NodeID is node.id.
 	NodeID model.BrokerID

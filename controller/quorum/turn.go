@@ -187,9 +187,14 @@ func (n *Node) answer(out *loop.Outbox, j *job) {
 // answerAt gives a command the reply that goes with the commit of its last
 // entry.
 func (n *Node) answerAt(out *loop.Outbox, j *job, at model.OffsetAndEpoch) {
-	if j.done != nil {
-		out.Add(&delivery{done: j.done, resp: j.result.Reply(at), at: at})
+	if j.done == nil {
+		return // an expiry
 	}
+	d := &delivery{done: j.done, resp: j.result.Reply(at), at: at}
+	if d.resp == nil {
+		d.err = ErrUnserved
+	}
+	out.Add(d)
 }
 
 // The codes that stand for a command which was not decided.
