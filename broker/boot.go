@@ -69,7 +69,7 @@ func (b *Broker) build() {
 		RT: b.rt, FS: b.fs, Dirs: b.dirs, Self: b.config.NodeID, Broker: b.config, Topic: b.topics.of,
 		Logger: b.logger, Rand: b.rand, Group: b.world.Group, Executor: b.world.Executor, Flusher: b.world.Flusher,
 	})
-	b.sessions = host.NewFetchSessionCache(int(b.config.Server.FetchSessionsMax))
+	b.sessions = host.NewFetchSessionCache(int(b.config.Server.FetchSessionsMax), b.rand)
 	b.publisher = newPublisher(b.rt, b.replicas.Apply)
 	b.quorum = quorum.New(quorum.Config{
 		FS: b.fs, Dir: b.config.MetadataDir, NodeID: b.config.NodeID,

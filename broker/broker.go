@@ -72,6 +72,7 @@ type Broker struct {
 	creator     *autoCreator
 	producerIDs *producerIDs
 	produces    produces
+	fetches     fetches
 	topics      topicConfigs
 
 	listening   []bound
@@ -122,7 +123,7 @@ func (b *Broker) realWorld() {
 	group := new(lifecycle.Group)
 	b.clock = realtime.New(group)
 	b.world = World{
-		RT: b.clock, FS: osfs.New(), Group: group, Machine: host.RealMachine{},
+		RT: b.clock, FS: osfs.New(), Group: group, Machine: host.ThisMachine(),
 		Rand: rand.New(rand.NewPCG(binary.BigEndian.Uint64(seed[:8]), binary.BigEndian.Uint64(seed[8:]))),
 	}
 }

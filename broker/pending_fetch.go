@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tidemark/tidemark/internal/model"
@@ -13,21 +14,16 @@ import (
 
 // fetchItem is one partition of a Fetch request and what becomes of it.
 type fetchItem struct {
-	topic     string
-	id        model.TopicID
-	partition int32
-	h         *host.Hosted  // nil: answered with code
-	code      protocol.Code // why h is nil, or what the request itself got wrong
-
-	from      model.Offset
-	epoch     model.LeaderEpoch // the client's idea of the leader epoch, -1 if it has none
-	lastEpoch model.LeaderEpoch // epoch of the client's last record, -1 if unknown
-	max       int32             // partition_max_bytes
+	part *host.FetchPartition // what the client asks
+	id   model.TopicID
+	h    *host.Hosted  // nil: answered with code
+	code protocol.Code // why h is nil
 
 	answer protocol.FetchPartition
 	region log.Region
 	seen   *host.State // what the answer was made from
 	poll   bool        // at the end: nothing there now, something may come
+	chosen bool        // part of the answer
 	wait   host.FetchWait
 	woken  atomic.Bool // wait has fired and is not registered any more
 }
@@ -38,13 +34,13 @@ type fetchItem struct {
 type pendingFetch struct {
 	b         *Broker
 	r         *server.Request
+	ctx       *host.FetchContext
 	items     []fetchItem
 	isolation host.Isolation
 	mustLead  bool
 	minBytes  int
 	maxBytes  int
-	deadline  model.Instant
-	reply     func(p *pendingFetch) // sends the answer; called once
+	waited    bool
 
 	// turns counts who wants the fetch looked at. Whoever raises it from 0 looks,
 	// and goes on looking until it has seen all turns; a fetch that is answered
@@ -57,18 +53,18 @@ type pendingFetch struct {
 func (p *pendingFetch) run(now model.Now, waitMillis int32) {
 	bytes := p.readAll()
 	if waitMillis <= 0 || !p.shouldWait(bytes) {
-		p.reply(p)
+		p.answer()
 		return
 	}
 	p.releaseRegions()
-	p.deadline = now.Mono + model.Instant(waitMillis)*nanosPerMilli
+	p.waited = true
 	p.turns.Store(1)
 	for i := range p.items {
 		if p.items[i].h != nil {
 			p.register(int32(i))
 		}
 	}
-	p.b.rt.SetDeadline(p, p.deadline)
+	p.b.rt.SetDeadline(p, now.Mono+model.Instant(waitMillis)*nanosPerMilli)
 	p.look(1)
 }
 
@@ -95,12 +91,14 @@ func (p *pendingFetch) shouldWait(bytes int) bool {
 
 // capped reports whether the item is empty only because earlier items used up
 // the bytes that the whole answer may hold.
-func (it *fetchItem) capped() bool { return it.seen != nil && !it.poll && it.from < it.seen.LogEnd }
+func (it *fetchItem) capped() bool {
+	return it.seen != nil && !it.poll && it.part.Offset < it.seen.LogEnd
+}
 
 func (p *pendingFetch) register(i int32) {
 	it := &p.items[i]
 	it.woken.Store(false)
-	it.wait.Waiter, it.wait.Slot, it.wait.From, it.wait.Bound, it.wait.Seen = p, i, it.from, host.BoundOf(p.isolation), it.seen
+	it.wait.Waiter, it.wait.Slot, it.wait.From, it.wait.Bound, it.wait.Seen = p, i, it.part.Offset, host.BoundOf(p.isolation), it.seen
 	it.h.Wait(&it.wait)
 }
 
@@ -153,13 +151,13 @@ func (p *pendingFetch) enough() bool {
 			continue
 		}
 		s := it.h.State()
-		bounds := s.FetchBounds(it.from, it.epoch, it.lastEpoch, p.isolation, p.mustLead)
+		bounds := s.FetchBounds(it.part.Offset, it.part.CurrentEpoch, it.part.LastEpoch, p.isolation, p.mustLead)
 		it.seen = s
 		if bounds.Code != protocol.CodeNone || bounds.Diverging.Epoch >= 0 {
 			return true
 		}
-		if it.from < bounds.End {
-			sum += int(min(s.View.ReadableBytes(it.from, bounds.End), int64(it.max)))
+		if it.part.Offset < bounds.End {
+			sum += int(min(s.View.ReadableBytes(it.part.Offset, bounds.End), int64(it.part.MaxBytes)))
 		}
 	}
 	return sum >= p.minBytes
@@ -174,7 +172,7 @@ func (p *pendingFetch) finish() {
 		}
 	}
 	p.readAll()
-	p.reply(p)
+	p.answer()
 }
 
 // readAll reads every item and returns how many bytes that gave. The first item
@@ -196,7 +194,7 @@ func (p *pendingFetch) readAll() int {
 
 // read answers one item from the partition's present state.
 func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
-	it.answer = protocol.NewFetchPartition(it.partition)
+	it.answer = protocol.NewFetchPartition(it.part.Partition)
 	it.answer.ReadCommitted = p.isolation == host.ReadCommitted
 	it.poll = false
 	if it.h == nil {
@@ -205,7 +203,7 @@ func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
 	}
 	s := it.h.State()
 	it.seen = s
-	bounds := s.FetchBounds(it.from, it.epoch, it.lastEpoch, p.isolation, p.mustLead)
+	bounds := s.FetchBounds(it.part.Offset, it.part.CurrentEpoch, it.part.LastEpoch, p.isolation, p.mustLead)
 	if bounds.Code != protocol.CodeNone {
 		it.fail(bounds.Code)
 		return
@@ -216,17 +214,17 @@ func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
 		return
 	}
 	it.poll = bounds.Poll
-	if it.from >= bounds.End {
+	if it.part.Offset >= bounds.End {
 		return
 	}
-	region, err := s.View.Read(it.from, bounds.End, min(left, int(it.max)), minOne)
+	region, err := s.View.Read(it.part.Offset, bounds.End, min(left, int(it.part.MaxBytes)), minOne)
 	if err != nil {
 		it.failRead(err)
 		return
 	}
 	it.region = region
 	if p.isolation == host.ReadCommitted && region.Len() > 0 {
-		it.answer.Aborted = abortedTxns(s.View, it.from, bounds.End)
+		it.answer.Aborted = abortedTxns(s.View, it.part.Offset, bounds.End)
 	}
 }
 
@@ -255,7 +253,7 @@ func (it *fetchItem) fail(code protocol.Code) {
 // start meanwhile is out of range, everything else is the disk's.
 func (it *fetchItem) failRead(err error) {
 	aborted := it.answer.ReadCommitted
-	it.answer = protocol.NewFetchPartition(it.partition)
+	it.answer = protocol.NewFetchPartition(it.part.Partition)
 	it.answer.ReadCommitted = aborted
 	it.answer.Code = protocol.CodeKafkaStorageError
 	if errors.Is(err, log.ErrOffsetOutOfRange) || errors.Is(err, log.ErrStaleView) {
@@ -267,4 +265,27 @@ func (p *pendingFetch) releaseRegions() {
 	for i := range p.items {
 		p.items[i].region.Release()
 	}
+}
+
+// fetches recycles pendingFetches: one with a thousand partitions is some
+// hundred kilobytes.
+type fetches struct{ pool sync.Pool }
+
+func (s *fetches) get() *pendingFetch {
+	if p, ok := s.pool.Get().(*pendingFetch); ok {
+		return p
+	}
+	return new(pendingFetch)
+}
+
+// Recycle implements server.Owner: the answer has been sent, or can't be, and
+// its regions are released. A fetch that waited is left to the collector, since
+// a wake for it may still be under way.
+func (p *pendingFetch) Recycle() {
+	if p.waited {
+		return
+	}
+	b := p.b
+	p.b, p.r, p.ctx = nil, nil, nil
+	b.fetches.pool.Put(p)
 }

@@ -24,11 +24,31 @@ func (b *Broker) submit(cmd controller.Command, done completion) { b.quorum.Subm
 // package controller.
 func (b *Broker) handleForward(r *server.Request) {
 	cmd := controller.Command{Request: r.Msg, Deadline: b.deadline(r, timeoutOf(r.Msg))}
-	b.submit(cmd, func(resp kmsg.Response, _ model.OffsetAndEpoch, _ error) {
-		resp.SetVersion(r.Msg.GetVersion())
-		r.Reply(resp)
+	b.submitApplied(cmd, func(resp kmsg.Response, _ model.OffsetAndEpoch, _ error) { r.Reply(resp) })
+}
+
+// submitApplied is submit, but done is told only once this broker itself acts on
+// what was decided: a client that was told of a new topic can produce to it
+// here at once.
+func (b *Broker) submitApplied(cmd controller.Command, done completion) {
+	b.submit(cmd, func(resp kmsg.Response, at model.OffsetAndEpoch, err error) {
+		if err != nil {
+			done(resp, at, err)
+			return
+		}
+		b.publisher.await(at.Offset, &appliedReply{done: done, resp: resp, at: at})
 	})
 }
+
+// appliedReply is the answer to a command, held until the command is in force.
+type appliedReply struct {
+	done completion
+	resp kmsg.Response
+	at   model.OffsetAndEpoch
+}
+
+// Deliver implements loop.Delivery.
+func (a *appliedReply) Deliver(model.Now) { a.done(a.resp, a.at, nil) }
 
 // deadline returns when a request that may take so long has taken too long.
 func (b *Broker) deadline(r *server.Request, millis int32) model.Instant {

@@ -72,7 +72,9 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "Medians of %d rounds; in brackets the ratio to %s of the same run (below 1 is less).\n\n", r.Rounds, base)
 	if r.Starts != nil {
 		fmt.Fprint(w, "| broker | exec to first ApiVersions answer | RSS idle |\n|---|---|---|\n")
-		took := func(name string) time.Duration { return median(r.Starts[name], func(s startup) time.Duration { return s.Took }) }
+		took := func(name string) time.Duration {
+			return median(r.Starts[name], func(s startup) time.Duration { return s.Took })
+		}
 		rss := func(name string) int64 { return median(r.Starts[name], func(s startup) int64 { return s.Idle.RSS }) }
 		for _, name := range r.Brokers {
 			fmt.Fprintf(w, "| %s | %s (%s) | %.1f MiB (%s) |\n", name, took(name).Round(100*time.Microsecond), ratio(took(name), took(base)),

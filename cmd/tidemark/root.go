@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -12,6 +13,7 @@ import (
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+	start    time.Time // of the process, for the ready line
 }
 
 // usageError marks a wrong command line or configuration: exit code 2.

@@ -26,10 +26,17 @@ type Region interface {
 // Request.ReplyFetch, which releases the regions once they are sent or can't be;
 // or with Discard.
 type FetchBody struct {
+	// Owner is told when the regions are released; may be nil.
+	Owner Owner
+
 	enc     protocol.FetchEncoder
 	regions []Region // one for each of the encoder's cuts
 	version int16
 }
+
+// Owner holds the regions of a FetchBody and may reuse their memory once they
+// are released.
+type Owner interface{ Recycle() }
 
 var fetchBodies = sync.Pool{New: func() any { return new(FetchBody) }}
 
@@ -84,7 +91,12 @@ func (b *FetchBody) Discard() {
 		b.regions[i] = nil
 	}
 	b.regions = b.regions[:0]
+	owner := b.Owner
+	b.Owner = nil
 	fetchBodies.Put(b)
+	if owner != nil {
+		owner.Recycle()
+	}
 }
 
 // seal writes the frame size and the response header into the room that Begin

@@ -1,0 +1,91 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func produceN(t *testing.T, cl *kgo.Client, topic string, from, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var rs []*kgo.Record
+	for i := range n {
+		rs = append(rs, &kgo.Record{Topic: topic, Key: fmt.Appendf(nil, "k%d", from+i), Value: fmt.Appendf(nil, "v%d", from+i)})
+	}
+	if err := cl.ProduceSync(ctx, rs...).FirstErr(); err != nil {
+		t.Fatalf("produce: %v", err)
+	}
+}
+
+// consumeN reads n records of partition 0 from the start and checks their
+// values.
+func consumeN(t *testing.T, b *Broker, topic string, n int) {
+	t.Helper()
+	cl := client(t, b, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for got := 0; got < n; {
+		fetches := cl.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("fetch after %d of %d records: %v", got, n, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if want := fmt.Sprintf("v%d", got); string(r.Value) != want || r.Offset != int64(got) {
+				t.Fatalf("record %d: offset %d value %s, want value %s", got, r.Offset, r.Value, want)
+			}
+			got++
+		})
+	}
+}
+
+func TestProduceConsumeRestart(t *testing.T) {
+	dir := t.TempDir()
+	b := startBroker(t, dir)
+	cl := client(t, b, kgo.AllowAutoTopicCreation())
+	produceN(t, cl, "orders", 0, 1000)
+	consumeN(t, b, "orders", 1000)
+	stopBroker(t, b)
+
+	b = startBroker(t, dir)
+	produceN(t, client(t, b), "orders", 1000, 10)
+	consumeN(t, b, "orders", 1010)
+	stopBroker(t, b)
+}
+
+func TestLeaderEpochRisesAtEachStart(t *testing.T) {
+	dir := t.TempDir()
+	last := int32(-1)
+	for range 3 {
+		b := startBroker(t, dir)
+		cl := client(t, b, kgo.AllowAutoTopicCreation())
+		produceN(t, cl, "epochs", 0, 1)
+		req := kmsg.NewPtrMetadataRequest()
+		rt := kmsg.NewMetadataRequestTopic()
+		rt.Topic = kmsg.StringPtr("epochs")
+		req.Topics = append(req.Topics, rt)
+		p := ask[*kmsg.MetadataResponse](t, cl, req).Topics[0].Partitions[0]
+		if p.Leader != 1 || p.LeaderEpoch <= last {
+			t.Fatalf("leader %d epoch %d after epoch %d", p.Leader, p.LeaderEpoch, last)
+		}
+		last = p.LeaderEpoch
+		stopBroker(t, b)
+	}
+}
+
+func TestSecondProcessOnTheSameDirectoryIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	b := startBroker(t, dir)
+	defer stopBroker(t, b)
+	second := newBroker(t, dir)
+	if err := second.Start(context.Background()); err == nil {
+		t.Fatal("a second broker started on the same directory")
+	} else {
+		t.Log(err)
+	}
+}

@@ -1,0 +1,180 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition/host"
+	"github.com/tidemark/tidemark/protocol"
+	"github.com/tidemark/tidemark/protocol/server"
+)
+
+// Fetch (1), versions 4-18.
+//
+// Reads record batches from each partition named or remembered by a fetch
+// session (KIP-227, v7). Topics are told by id from version 13. Records are
+// whole file bytes: the first batch may begin below the asked offset and the
+// last may be cut (KIP-74). With too little to give, the request waits for
+// max.wait.ms; any error, diverging epoch (KIP-595, v12) or data on an older
+// segment answers it at once.
+//
+// Errors per partition: unknown topic (3, by id 100), not the leader (6, with the
+// leader's id and epoch), epochs (74, 75), OFFSET_OUT_OF_RANGE (1),
+// KAFKA_STORAGE_ERROR (56). For the whole request: 70, 71 and 106 when the
+// session is unknown, out of step, or of the other kind of topic naming. A
+// replica that is not assigned to the partition is told so with
+// UNKNOWN_LEADER_EPOCH if it named an epoch, else NOT_LEADER_OR_FOLLOWER.
+func (b *Broker) handleFetch(r *server.Request) {
+	req := r.Msg.(*kmsg.FetchRequest)
+	replica := fetchReplica(req)
+	ctx, code := b.sessions.Begin(r.Received.Mono, req, replica >= 0)
+	if code != protocol.CodeNone {
+		replyFetchError(r, code)
+		return
+	}
+	p := b.fetches.get()
+	p.b, p.r, p.ctx = b, r, ctx
+	p.isolation = host.Isolation(req.IsolationLevel)
+	p.mustLead = replica >= 0 || req.Version < 11
+	p.maxBytes = int(min(req.MaxBytes, b.config.Server.FetchBytesMax))
+	p.minBytes = min(int(req.MinBytes), p.maxBytes)
+	p.take(b.quorum.Image(), ctx.Partitions(), req.Version, replica)
+	p.run(r.Received, req.MaxWaitMillis)
+}
+
+// fetchReplica returns which replica fetches, -1 for a consumer.
+func fetchReplica(req *kmsg.FetchRequest) model.BrokerID {
+	if req.Version >= 15 {
+		return model.BrokerID(req.ReplicaState.ID)
+	}
+	return model.BrokerID(req.ReplicaID)
+}
+
+func replyFetchError(r *server.Request, code protocol.Code) {
+	body := server.NewFetchBody()
+	body.Begin(r.Header.Version, protocol.FetchHead{Code: code})
+	body.End(nil)
+	r.ReplyFetch(body)
+}
+
+// take fills the items from what is to be read.
+func (p *pendingFetch) take(img *metadata.Image, parts []*host.FetchPartition, version int16, replica model.BrokerID) {
+	p.items = resize(p.items, len(parts))
+	var topic *metadata.Topic
+	for i, part := range parts {
+		it := &p.items[i]
+		if topic == nil || topic.Name != part.Topic && topic.ID != part.TopicID {
+			topic = lookupTopic(img, part.Topic, part.TopicID)
+		}
+		it.part, it.id, it.h, it.code = part, part.TopicID, nil, protocol.CodeNone
+		switch {
+		case topic == nil && version >= 13:
+			it.code = protocol.CodeUnknownTopicID
+		case topic == nil || topic.Partition(part.Partition) == nil:
+			it.code = protocol.CodeUnknownTopicOrPartition
+		default:
+			it.id = topic.ID
+			it.h = p.b.replicas.GetByID(model.TopicIDPartition{TopicID: topic.ID, Partition: part.Partition})
+			it.code = protocol.CodeNotLeaderOrFollower
+		}
+		if it.h != nil && replica >= 0 {
+			it.h, it.code = nil, strangerCode(part)
+		}
+	}
+}
+
+// strangerCode answers a replica that the partition is not assigned to, which is
+// every other one: this node's partitions have one replica, its own.
+func strangerCode(part *host.FetchPartition) protocol.Code {
+	if part.CurrentEpoch >= 0 {
+		return protocol.CodeUnknownLeaderEpoch
+	}
+	return protocol.CodeNotLeaderOrFollower
+}
+
+// answer sends what readAll left in the items. An incremental answer holds only
+// the partitions that have something new.
+func (p *pendingFetch) answer() {
+	topics, hints := p.choose()
+	id, code := p.ctx.Finish(p.b.rt.Now().Mono)
+	if code != protocol.CodeNone {
+		p.releaseRegions()
+		r := p.r
+		p.Recycle()
+		replyFetchError(r, code)
+		return
+	}
+	body := server.NewFetchBody()
+	body.Begin(p.r.Header.Version, protocol.FetchHead{SessionID: id, Topics: topics})
+	for i := 0; i < len(p.items); {
+		if !p.items[i].chosen {
+			p.items[i].region.Release()
+			i++
+			continue
+		}
+		i = p.encodeTopic(body, i)
+	}
+	var endpoints []protocol.NodeEndpoint
+	if hints && p.r.Header.Version >= 16 {
+		endpoints = p.b.endpoints(p.r.Listener)
+	}
+	body.End(endpoints)
+	body.Owner = p
+	p.r.ReplyFetch(body)
+}
+
+// choose marks the items that the answer holds and counts its topics: runs of
+// chosen items of one topic, since items come grouped as the client asked.
+func (p *pendingFetch) choose() (topics int, hints bool) {
+	var last *fetchItem
+	for i := range p.items {
+		it := &p.items[i]
+		a := &it.answer
+		it.chosen = p.ctx.Include(it.part, host.FetchOutcome{
+			Code: a.Code, HighWatermark: a.HighWatermark, LogStart: a.LogStartOffset,
+			Bytes: it.region.Len(), Diverging: a.Diverging.Epoch >= 0,
+		})
+		if !it.chosen {
+			continue
+		}
+		if last == nil || !last.sameTopic(it) {
+			topics++
+		}
+		last = it
+		hints = hints || a.CurrentLeader.ID >= 0
+	}
+	return topics, hints
+}
+
+func (it *fetchItem) sameTopic(other *fetchItem) bool {
+	return it.part.Topic == other.part.Topic && it.part.TopicID == other.part.TopicID
+}
+
+// encodeTopic writes the chosen items of one topic from the i-th on and returns
+// the index behind them.
+func (p *pendingFetch) encodeTopic(body *server.FetchBody, i int) int {
+	first, n, end := &p.items[i], 0, i
+	for ; end < len(p.items); end++ {
+		it := &p.items[end]
+		if it.chosen && !first.sameTopic(it) {
+			break
+		}
+		if it.chosen {
+			n++
+		}
+	}
+	body.Topic(first.part.Topic, first.part.TopicID, n)
+	for ; i < end; i++ {
+		it := &p.items[i]
+		switch {
+		case !it.chosen:
+			it.region.Release()
+		case it.region.Len() > 0:
+			body.Partition(&it.answer, &it.region)
+		default:
+			body.Partition(&it.answer, nil)
+		}
+	}
+	return end
+}
