@@ -2,11 +2,15 @@ package broker
 
 import (
 	"context"
+	"encoding/binary"
+	"io"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/tidemark/tidemark/internal/config"
@@ -69,4 +73,65 @@ func ask[R kmsg.Response](t *testing.T, cl *kgo.Client, req kmsg.Request) R {
 		t.Fatalf("%s: %v", kmsg.NameForKey(req.Key()), err)
 	}
 	return resp.(R)
+}
+
+// maxProduce limits the version of Produce that a client picks.
+func maxProduce(v int16) *kversion.Versions {
+	vs := kversion.Stable()
+	vs.SetMaxKeyVersion(0, v)
+	return vs
+}
+
+// rawConn is a connection that a test writes requests to itself.
+type rawConn struct {
+	t  *testing.T
+	c  net.Conn
+	id int32
+}
+
+func rawDial(t *testing.T, b *Broker) *rawConn {
+	t.Helper()
+	c, err := net.Dial("tcp", b.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return &rawConn{t: t, c: c}
+}
+
+func (c *rawConn) send(req kmsg.Request, version int16) {
+	c.t.Helper()
+	req.SetVersion(version)
+	c.id++
+	if _, err := c.c.Write(kmsg.NewRequestFormatter().AppendRequest(nil, req, c.id)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// answer returns the next answer without its size; its correlation id must be
+// that of the last request.
+func (c *rawConn) answer() []byte {
+	c.t.Helper()
+	var size [4]byte
+	if _, err := io.ReadFull(c.c, size[:]); err != nil {
+		c.t.Fatal(err)
+	}
+	b := make([]byte, binary.BigEndian.Uint32(size[:]))
+	if _, err := io.ReadFull(c.c, b); err != nil {
+		c.t.Fatal(err)
+	}
+	if id := int32(binary.BigEndian.Uint32(b)); id != c.id {
+		c.t.Fatalf("answer to request %d, want %d", id, c.id)
+	}
+	return b
+}
+
+func (c *rawConn) wantClosed() {
+	c.t.Helper()
+	if n, err := c.c.Read(make([]byte, 1)); err == nil || n > 0 {
+		c.t.Fatal("the connection was answered, want closed")
+	}
 }
