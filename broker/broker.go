@@ -179,11 +179,12 @@ func (b *Broker) fail(err error) {
 // next start recovers. It returns why the node failed, if it did.
 func (b *Broker) Stop(ctx context.Context) error {
 	var err error
-	for _, l := range b.listening {
-		_ = l.close() // accepting ends in any case
-	}
 	if b.server != nil {
 		err = b.server.Shutdown(ctx)
+	} else {
+		for _, l := range b.listening {
+			_ = l.close() // nobody was let in yet
+		}
 	}
 	err = errors.Join(err, b.Halt(true))
 	if b.clock != nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/tidemark/tidemark/internal/config"
@@ -75,13 +74,6 @@ func ask[R kmsg.Response](t *testing.T, cl *kgo.Client, req kmsg.Request) R {
 	return resp.(R)
 }
 
-// maxProduce limits the version of Produce that a client picks.
-func maxProduce(v int16) *kversion.Versions {
-	vs := kversion.Stable()
-	vs.SetMaxKeyVersion(0, v)
-	return vs
-}
-
 // rawConn is a connection that a test writes requests to itself.
 type rawConn struct {
 	t  *testing.T
@@ -127,6 +119,22 @@ func (c *rawConn) answer() []byte {
 		c.t.Fatalf("answer to request %d, want %d", id, c.id)
 	}
 	return b
+}
+
+// call sends req in a version and decodes the answer. Unlike a client library
+// it changes nothing of the request.
+func (c *rawConn) call(req kmsg.Request, version int16) kmsg.Response {
+	c.t.Helper()
+	c.send(req, version)
+	b := c.answer()[4:]
+	resp := req.ResponseKind()
+	if resp.IsFlexible() && resp.Key() != 18 {
+		b = b[1:]
+	}
+	if err := resp.ReadFrom(b); err != nil {
+		c.t.Fatalf("%s version %d: %v", kmsg.NameForKey(req.Key()), version, err)
+	}
+	return resp
 }
 
 func (c *rawConn) wantClosed() {

@@ -63,7 +63,7 @@ func createTopic(t *testing.T, cl *kgo.Client, name string, partitions int32, co
 func TestProduceRefusals(t *testing.T) {
 	b := startBroker(t, t.TempDir())
 	defer stopBroker(t, b)
-	cl := client(t, b, kgo.MaxVersions(maxProduce(12)))
+	cl := client(t, b)
 	createTopic(t, cl, "plain", 1, map[string]string{"max.message.bytes": "2000"})
 	createTopic(t, cl, "compacted", 1, map[string]string{"cleanup.policy": "compact"})
 	createTopic(t, cl, "strict", 1, map[string]string{"message.timestamp.before.max.ms": "1000"})
@@ -112,8 +112,7 @@ func TestProduceRefusals(t *testing.T) {
 			if version == 0 {
 				version = 12
 			}
-			vcl := client(t, b, kgo.MaxVersions(maxProduce(version)))
-			resp := ask[*kmsg.ProduceResponse](t, vcl, produceTo(tt.topic, tt.partition, acks, tt.records))
+			resp := rawDial(t, b).call(produceTo(tt.topic, tt.partition, acks, tt.records), version).(*kmsg.ProduceResponse)
 			p := resp.Topics[0].Partitions[0]
 			if p.ErrorCode != tt.want || p.BaseOffset != -1 {
 				t.Fatalf("code %d base offset %d, want code %d base offset -1", p.ErrorCode, p.BaseOffset, tt.want)
@@ -156,10 +155,10 @@ func corrupt(b record.Batch) record.Batch {
 func TestTrailingHalfBatchIsCut(t *testing.T) {
 	b := startBroker(t, t.TempDir())
 	defer stopBroker(t, b)
-	cl := client(t, b, kgo.MaxVersions(maxProduce(12)))
+	cl := client(t, b)
 	createTopic(t, cl, "plain", 1, nil)
 	one := batchOf(record.Options{}, model.Timestamp(time.Now().UnixMilli()), []byte("k"))
-	resp := ask[*kmsg.ProduceResponse](t, cl, produceTo("plain", 0, 1, append(append([]byte{}, one...), one[:30]...)))
+	resp := rawDial(t, b).call(produceTo("plain", 0, 1, append(append([]byte{}, one...), one[:30]...)), 12).(*kmsg.ProduceResponse)
 	if p := resp.Topics[0].Partitions[0]; p.ErrorCode != 0 || p.BaseOffset != 0 {
 		t.Fatalf("code %d base offset %d", p.ErrorCode, p.BaseOffset)
 	}
@@ -172,13 +171,14 @@ func TestTrailingHalfBatchIsCut(t *testing.T) {
 func TestIdempotence(t *testing.T) {
 	b := startBroker(t, t.TempDir())
 	defer stopBroker(t, b)
-	cl := client(t, b, kgo.MaxVersions(maxProduce(12)))
+	cl := client(t, b)
 	createTopic(t, cl, "once", 1, nil)
+	c := rawDial(t, b)
 	now := model.Timestamp(time.Now().UnixMilli())
 	send := func(epoch model.ProducerEpoch, seq model.Sequence, n int) (protocol.Code, int64) {
 		t.Helper()
 		batch := batchOf(record.Options{Idempotent: true, ProducerID: 7, ProducerEpoch: epoch, BaseSequence: seq}, now, make([][]byte, n)...)
-		p := ask[*kmsg.ProduceResponse](t, cl, produceTo("once", 0, -1, batch)).Topics[0].Partitions[0]
+		p := c.call(produceTo("once", 0, -1, batch), 12).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 		return p.ErrorCode, p.BaseOffset
 	}
 	steps := []struct {
@@ -210,11 +210,11 @@ func TestIdempotence(t *testing.T) {
 func TestTransactionalBatchIsRefused(t *testing.T) {
 	b := startBroker(t, t.TempDir())
 	defer stopBroker(t, b)
-	cl := client(t, b, kgo.MaxVersions(maxProduce(11)))
+	cl := client(t, b)
 	createTopic(t, cl, "plain", 1, nil)
 	req := produceTo("plain", 0, -1, batchOf(record.Options{Idempotent: true, ProducerID: 5, Transactional: true}, model.Timestamp(time.Now().UnixMilli()), []byte("k")))
 	req.TransactionID = kmsg.StringPtr("tx")
-	if p := ask[*kmsg.ProduceResponse](t, cl, req).Topics[0].Partitions[0]; p.ErrorCode != protocol.CodeInvalidTxnState {
+	if p := rawDial(t, b).call(req, 11).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != protocol.CodeInvalidTxnState {
 		t.Fatalf("code %d, want %d", p.ErrorCode, protocol.CodeInvalidTxnState)
 	}
 }
@@ -224,7 +224,7 @@ func TestTransactionalBatchIsRefused(t *testing.T) {
 func TestAcksZeroFailureClosesTheConnection(t *testing.T) {
 	b := startBroker(t, t.TempDir())
 	defer stopBroker(t, b)
-	cl := client(t, b, kgo.MaxVersions(maxProduce(12)))
+	cl := client(t, b)
 	req := produceTo("nowhere", 0, 0, batchOf(record.Options{}, 0, []byte("k")))
 	c := rawDial(t, b)
 	c.send(req, 12)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemark/tidemark/controller/quorum"
+	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/checkpoint"
 )
@@ -38,16 +39,28 @@ func (b *Broker) recoverTopics() []quorum.RecoveredTopic {
 				t = &quorum.RecoveredTopic{Name: tp.Topic, ID: meta.TopicID}
 				found[tp.Topic] = t
 			}
-			if t.ID == meta.TopicID && !slices.Contains(t.Partitions, tp.Partition) {
-				t.Partitions = append(t.Partitions, tp.Partition)
+			known := slices.ContainsFunc(t.Partitions, func(p quorum.RecoveredPartition) bool { return p.Number == tp.Partition })
+			if t.ID == meta.TopicID && !known {
+				epoch := b.lastEpoch(filepath.Join(d.Path(), name))
+				t.Partitions = append(t.Partitions, quorum.RecoveredPartition{Number: tp.Partition, LeaderEpoch: epoch})
 			}
 		}
 	}
 	out := make([]quorum.RecoveredTopic, 0, len(found))
 	for _, t := range found { // order-free: sorted below
-		slices.Sort(t.Partitions)
+		slices.SortFunc(t.Partitions, func(a, b quorum.RecoveredPartition) int { return int(a.Number - b.Number) })
 		out = append(out, *t)
 	}
 	slices.SortFunc(out, func(a, b quorum.RecoveredTopic) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// lastEpoch returns the highest leader epoch that a partition's epoch file
+// knows, 0 if it can't be read: the log's own batches will say more.
+func (b *Broker) lastEpoch(dir string) model.LeaderEpoch {
+	entries, err := checkpoint.ReadEpochs(b.fs, filepath.Join(dir, checkpoint.EpochFile))
+	if err != nil || len(entries) == 0 {
+		return 0
+	}
+	return entries[len(entries)-1].Epoch
 }
