@@ -17,8 +17,8 @@ import (
 type configRules struct{ config *config.Broker }
 
 // CheckTopic implements controller.ConfigRules.
-func (c configRules) CheckTopic(m *metadata.Image, overrides map[string]string) error {
-	return c.config.ValidateTopicSet(dynamicOf(m, c.config).Merged(), overrides)
+func (c configRules) CheckTopic(overrides map[string]string) error {
+	return c.config.ValidateTopicSet(nil, overrides)
 }
 
 // CheckBroker implements controller.ConfigRules.
@@ -65,13 +65,15 @@ func lookupKey(t metadata.ResourceType, key string) *config.Key {
 	return config.LookupBroker(key)
 }
 
-// MinISR implements controller.ConfigRules.
-func (c configRules) MinISR(m *metadata.Image, topic string) int {
-	t, err := c.config.Topic(dynamicOf(m, c.config).Merged(), m.Config(metadata.TopicResource, topic))
-	if err != nil {
-		return 1 // an older version's value: the least that means anything
+// TopicInt implements controller.ConfigRules.
+func (c configRules) TopicInt(m *metadata.Image, topic, key string) int64 {
+	for _, e := range c.config.DescribeTopic(dynamicOf(m, c.config), m.Config(metadata.TopicResource, topic)) {
+		if e.Name == key {
+			n, _ := strconv.ParseInt(e.Value, 10, 64)
+			return n
+		}
 	}
-	return int(t.MinInsyncReplicas)
+	return 0
 }
 
 // EffectiveTopic implements controller.ConfigRules.

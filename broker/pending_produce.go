@@ -94,7 +94,7 @@ func errorRecords(rs []record.RecordError) []kmsg.ProduceResponseTopicPartitionE
 	var out []kmsg.ProduceResponseTopicPartitionErrorRecord
 	for i := range rs {
 		e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-		e.RelativeOffset = rs[i].BatchIndex
+		e.RelativeOffset = rs[i].Index
 		if rs[i].Message != "" {
 			e.ErrorMessage = &rs[i].Message
 		}

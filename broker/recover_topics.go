@@ -39,16 +39,14 @@ func (b *Broker) recoverTopics() []quorum.RecoveredTopic {
 				t = &quorum.RecoveredTopic{Name: tp.Topic, ID: meta.TopicID}
 				found[tp.Topic] = t
 			}
-			known := slices.ContainsFunc(t.Partitions, func(p quorum.RecoveredPartition) bool { return p.Number == tp.Partition })
-			if t.ID == meta.TopicID && !known {
-				epoch := b.lastEpoch(filepath.Join(d.Path(), name))
-				t.Partitions = append(t.Partitions, quorum.RecoveredPartition{Number: tp.Partition, LeaderEpoch: epoch})
+			if i, known := slices.BinarySearch(t.Partitions, tp.Partition); t.ID == meta.TopicID && !known {
+				t.Partitions = slices.Insert(t.Partitions, i, tp.Partition)
+				t.LeaderEpochs = slices.Insert(t.LeaderEpochs, i, b.lastEpoch(filepath.Join(d.Path(), name)))
 			}
 		}
 	}
 	out := make([]quorum.RecoveredTopic, 0, len(found))
 	for _, t := range found { // order-free: sorted below
-		slices.SortFunc(t.Partitions, func(a, b quorum.RecoveredPartition) int { return int(a.Number - b.Number) })
 		out = append(out, *t)
 	}
 	slices.SortFunc(out, func(a, b quorum.RecoveredTopic) int { return strings.Compare(a.Name, b.Name) })
