@@ -93,10 +93,11 @@ func (r *Rules) tooLarge(size int) bool {
 	return r.MaxBatchBytes > 0 && size > int(r.MaxBatchBytes)
 }
 
-// RecordError says what is wrong with one record. Source: KIP-467.
+// RecordError says what is wrong with one record, Index counting from the
+// first of the batch. Source: KIP-467.
 type RecordError struct {
-	BatchIndex int32
-	Message    string
+	Index   int32
+	Message string
 }
 
 // Rejection is why a partition's records were not taken: the partition's part

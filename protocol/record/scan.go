@@ -104,7 +104,7 @@ func (s *scan) problem(what string, timestamp bool) {
 	s.refused++
 	s.timestamp = s.timestamp || timestamp
 	if len(s.problems) < MaxRecordErrors {
-		s.problems = append(s.problems, RecordError{BatchIndex: s.n, Message: what})
+		s.problems = append(s.problems, RecordError{Index: s.n, Message: what})
 	}
 }
 

@@ -217,7 +217,7 @@ func (s *scan) rejection() *Rejection {
 		code = CodeInvalidTimestamp
 	}
 	rej := reject(code, "%d of %d records are refused, first record %d: %s",
-		s.refused, s.count, s.problems[0].BatchIndex, s.problems[0].Message)
+		s.refused, s.count, s.problems[0].Index, s.problems[0].Message)
 	rej.Records = s.problems
 	return rej
 }
