@@ -132,6 +132,9 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 		for shape, enc := range otherEncoders {
+			if len(src) > 1<<20 && (name != "large" || shape == "snappy bare best" || shape == "lz4 checksums") {
+				continue
+			}
 			got, err := decompress(enc.codec, enc.encode(src), 0)
 			if err != nil || !bytes.Equal(got, src) {
 				t.Errorf("%s, %s: %d bytes of %d, %v", name, shape, len(got), len(src), err)
@@ -179,6 +182,9 @@ func TestOthersReadOurs(t *testing.T) {
 	for name, src := range samples() {
 		for c, f := range read {
 			for _, level := range []int{0, 3} {
+				if level != 0 && len(src) > 1<<18 {
+					continue
+				}
 				packed, err := Compress(nil, c, level, src)
 				if err != nil {
 					t.Fatal(err)
@@ -313,7 +319,8 @@ func TestHostile(t *testing.T) {
 		{"lz4 dictionary", LZ4, change(frame, 4, frame[4]|1), ErrCorrupt},
 		{"lz4 header checksum", LZ4, change(frame, 6, frame[6]+1), ErrCorrupt},
 		{"lz4 block of 2 GiB", LZ4, change(frame, 10, 0x7f), ErrCorrupt},
-		{"lz4 bytes behind the frame", LZ4, append(bytes.Clone(frame), 1, 2, 3), nil},
+		{"lz4 bytes behind the frame", LZ4, append(bytes.Clone(frame), 1, 2, 3), ErrCorrupt},
+		{"lz4 two frames", LZ4, append(bytes.Clone(frame), frame...), ErrCorrupt},
 		{"zstd noise", Zstd, noise(1, 100), ErrCorrupt},
 		{"zstd reserved bit", Zstd, change(zs, 4, zs[4]|8), ErrCorrupt},
 		{"zstd bytes behind the frame", Zstd, append(bytes.Clone(zs), 1, 2, 3, 4, 5), ErrCorrupt},

@@ -10,9 +10,10 @@ import (
 )
 
 // The LZ4 frame format, as far as Kafka has it: one frame, independent blocks,
-// no dictionary. Java's reader stops at the end of the first frame and refuses
-// blocks that depend on earlier ones, so both hold here too: what we accept,
-// every consumer can read.
+// no dictionary. Java's reader refuses blocks that depend on earlier ones and
+// stops at the end of the first frame; other readers take what follows for
+// another frame. So neither dependent blocks nor a second frame, nor bytes
+// behind the first, are taken: what we accept, every consumer can read.
 const (
 	lz4Magic       = 0x184D2204
 	lz4Version     = 1 << 6
@@ -31,6 +32,7 @@ const (
 var (
 	errLZ4Header   = errors.New("not a frame header that is served")
 	errLZ4Checksum = errors.New("checksum is wrong")
+	errLZ4Trailing = errors.New("bytes follow the frame")
 	errLZ4Block    = errors.New("block passes the frame's block size")
 )
 
@@ -100,6 +102,9 @@ func (s *lz4Source) next() error {
 		s.done = true
 		if s.flags&lz4ContentSum != 0 {
 			_, err = s.take(4) // not checked, as in Kafka: the batch has a CRC
+		}
+		if err == nil && len(s.in) > 0 {
+			err = errLZ4Trailing
 		}
 		return err
 	}
