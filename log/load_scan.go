@@ -59,6 +59,8 @@ type segmentScan struct {
 	next model.Offset
 	// epoch is that of the last batch.
 	epoch model.LeaderEpoch
+	// seal is nil if there is no good one.
+	seal *seal
 }
 
 // scanSegment checks the batches of segment i. stop tells that the log ends in
@@ -76,7 +78,7 @@ func (ld *loader) scanSegment(i int, trusted bool) (stop bool, err error) {
 		ld: ld, i: i, s: s, trusted: trusted,
 		sc:       scanner{f: f, limit: s.length, buf: ld.scanBuffer},
 		t:        tip{seg: s.segment, index: newIndexBuilder(s.base, ld.l.cfg.IndexIntervalBytes)},
-		expected: s.base, next: ld.nextBase(i), epoch: ld.epochBefore(i),
+		expected: s.base, next: ld.nextBase(i), epoch: ld.epochBefore(i), seal: ld.readSeal(s),
 	}
 	s.first, s.lastBatch = batchFacts{}, batchFacts{}
 	stop, err = ss.run()
@@ -118,7 +120,7 @@ func (ss *segmentScan) run() (stop bool, err error) {
 		if b == nil && bad == nil {
 			return ss.atEnd()
 		}
-		if ss.expected == ss.next {
+		if ss.expected == ss.next || ss.sealedHere() {
 			// The next segment goes on exactly here: what follows was cut off,
 			// but the file not yet.
 			ss.ld.unfinishedCut(ss.i, ss.pos)
@@ -136,6 +138,12 @@ func (ss *segmentScan) run() (stop bool, err error) {
 		}
 		ss.accept(b)
 	}
+}
+
+// sealedHere reports whether the seal says that the segment ends at pos, in
+// front of the one that follows now.
+func (ss *segmentScan) sealedHere() bool {
+	return ss.seal != nil && ss.seal.size == ss.pos && ss.seal.next == ss.next
 }
 
 // check looks at a batch whose header is well formed.
@@ -204,7 +212,7 @@ func (ss *segmentScan) atEnd() (stop bool, err error) {
 	if last || ss.expected >= ss.next || ss.trusted || ss.next <= ss.ld.o.CleanedTo {
 		return false, nil
 	}
-	se := ss.ld.readSeal(ss.s)
+	se := ss.seal
 	if se != nil && se.size == ss.s.length && se.next == ss.next {
 		return false, nil
 	}

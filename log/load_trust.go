@@ -77,14 +77,16 @@ func (ld *loader) checkSeal(i int) error {
 		return nil
 	}
 	next := ld.nextBase(i)
-	if s.seal.next < next {
+	if s.seal.next < next && s.seal.size == s.length {
 		return ld.damage(i, s.length, s.seal.next, fmt.Errorf("segment %d was followed by %d, now by %d: %w", s.base, s.seal.next, next, errHole))
 	}
 	if s.seal.next == next && s.seal.size < s.length {
 		ld.unfinishedCut(i, s.seal.size)
 	}
-	if s.seal.next > next {
-		s.seal = nil // it was cut short at next after it had been sealed
+	if s.seal.next != next {
+		// It has grown since Checkpoint wrote the seal, or it was cut short at
+		// next after it had been sealed.
+		s.seal = nil
 	}
 	return nil
 }

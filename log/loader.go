@@ -136,14 +136,17 @@ func (ld *loader) load() (*Log, error) {
 	return ld.l, ld.finish()
 }
 
-// scanFrom returns the first segment whose batches are checked one by one.
+// scanFrom returns the first segment whose batches are checked one by one: the
+// one that holds the last durable record. A segment that ends exactly at the
+// recovery point is scanned too, because the flush that moved the point there
+// may have come before the sealing, and its indexes be lost.
 func (ld *loader) scanFrom() int {
 	n := len(ld.found)
 	if ld.o.Stop == StopClean {
 		return n
 	}
 	i := n - 1
-	for i > 0 && ld.found[i].base > ld.o.RecoveryPoint {
+	for i > 0 && ld.found[i].base >= ld.o.RecoveryPoint {
 		i--
 	}
 	return i

@@ -110,13 +110,19 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 	kept := i
 	if keep != nil {
 		kept++
+	} else if err := l.unseal(i-1, to); err != nil {
+		return err
 	}
 	for k := len(l.segments) - 1; k >= kept; k-- {
 		if err := l.discard(l.segments[k], r); err != nil {
 			return err
 		}
 	}
-	if err := l.removeSnapshotsAbove(to); err != nil {
+	snapshots := to
+	if kept == 0 {
+		snapshots = model.NoOffset // none is of the log that begins at to
+	}
+	if err := l.removeSnapshotsAbove(snapshots); err != nil {
 		return err
 	}
 	segments := append([]*segment(nil), l.segments[:kept]...)
@@ -126,6 +132,8 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 		}
 		l.trash.cuts = append(l.trash.cuts, pendingCut{file: keep.file, size: pos})
 		segments[i] = keep
+	} else if kept > 0 {
+		segments[kept-1] = l.reseal(segments[kept-1], to)
 	}
 	fresh, err := l.createSegment(to)
 	if err != nil {
@@ -139,8 +147,44 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 	l.logEnd = to
 	l.logStart = min(max(l.logStart, l.segments[0].base), to)
 	l.epochs.TruncateFromEnd(to)
+	if kept == 0 {
+		l.epochs.Clear() // there is no batch that an epoch could be of
+	}
 	l.publish()
 	return l.rebuildProducers()
+}
+
+// unseal removes the seal of segment i, whose successor will not begin where
+// the seal says but at next. That must be durable before the successor changes:
+// else it would look as if a segment were missing.
+func (l *Log) unseal(i int, next model.Offset) error {
+	if i < 0 || l.segments[i].seal == nil || l.segments[i].seal.next == next {
+		return nil
+	}
+	if err := removeIfThere(l.fs, l.segments[i].path(sealSuffix)); err != nil {
+		return err
+	}
+	return l.fs.SyncDir(l.dir)
+}
+
+// reseal returns the segment with a seal that names its new successor: a cut of
+// it may be pending, and a gap follows its last batch, so that only a seal can
+// tell where it ends.
+func (l *Log) reseal(s *segment, next model.Offset) *segment {
+	if s.seal == nil || s.seal.next == next {
+		return s
+	}
+	se := *s.seal
+	se.next = next
+	if writeWhole(l.fs, s.path(sealSuffix), se.encode()) != nil {
+		return s
+	}
+	l.flush.noteSide(s.path(sealSuffix))
+	fresh := &segment{
+		base: s.base, file: s.file, end: s.end, size: s.size, maxTS: s.maxTS, maxTSLast: s.maxTSLast,
+		txns: s.txns, seal: &se, interval: s.interval,
+	}
+	return fresh
 }
 
 // truncateInPlace is what cutAt must not do: it changes bytes that readers may
@@ -283,8 +327,6 @@ func (l *Log) TruncateFullyAndStartAt(o model.Offset) (Removal, error) {
 	if err := l.cutAt(0, 0, o, &removal); err != nil {
 		return removal, l.poison("truncate fully", err)
 	}
-	l.epochs.Clear()
-	l.publish()
 	return removal, nil
 }
 
