@@ -33,9 +33,7 @@ func (ld *loader) producersBefore(i int) error {
 	if i == 0 || ld.l.producers.MapEnd() >= base {
 		return nil
 	}
-	v := ld.viewOf(i)
-	v.start = max(v.start, min(ld.l.logStart, v.end))
-	return ld.l.replayProducers(v)
+	return ld.l.replayProducers(ld.viewOf(i))
 }
 
 // fileAgrees reports whether the epoch file says of the first and last batch of
@@ -116,9 +114,9 @@ func (ld *loader) settleEpochs(from int) error {
 	first, some := ld.firstReadable()
 	before, known := c.EpochFor(ld.l.logStart)
 	switch of, _ := c.EpochFor(first); {
-	case !some:
+	case !slices.ContainsFunc(ld.found, func(s *foundSegment) bool { return s.first.some }):
 		c.Clear()
-	case known && of != before:
+	case some && known && of != before:
 		c.TruncateFromStart(max(ld.l.logStart, first))
 	}
 	ld.l.epochs = c
@@ -248,12 +246,24 @@ func (ld *loader) clearAway() error {
 func (ld *loader) keepSegments() (renew bool, err error) {
 	l := ld.l
 	l.segments = nil
+	if s := ld.found[ld.last]; s.hadFinalSeal && s.size == 0 && s.length == 0 {
+		// An empty one may be written on, without its seal.
+		for _, name := range s.sideFiles() {
+			if err := removeIfThere(l.fs, name); err != nil {
+				return false, err
+			}
+		}
+		s.hadFinalSeal = false
+		if err := l.fs.SyncDir(l.dir); err != nil {
+			return false, err
+		}
+	}
 	for i, s := range ld.found[:ld.last+1] {
 		longer := s.size < s.length
 		if s.scanned {
 			s.file.setDirty()
 		}
-		if i == ld.last && !longer {
+		if i == ld.last && !longer && !s.hadFinalSeal {
 			l.startTip(ld.o.Now, s.segment)
 			created, jitter := l.tip.created, l.tip.jitter
 			l.tip = ld.tip
@@ -272,7 +282,7 @@ func (ld *loader) keepSegments() (renew bool, err error) {
 		if i < ld.last {
 			next = ld.found[i+1].base
 		}
-		if err := ld.storeRebuilt(s, next); err != nil {
+		if err := ld.storeRebuilt(s, next, longer); err != nil {
 			return false, err
 		}
 		l.segments = append(l.segments, s.segment)
@@ -280,12 +290,17 @@ func (ld *loader) keepSegments() (renew bool, err error) {
 	return true, nil
 }
 
-// storeRebuilt stores the indexes of a sealed segment if they were made anew.
-func (ld *loader) storeRebuilt(s *foundSegment, next model.Offset) error {
+// storeRebuilt stores the indexes of a sealed segment if they were made anew. The
+// seal of one whose file is longer has to be durable (see Log.storeShortened).
+func (ld *loader) storeRebuilt(s *foundSegment, next model.Offset, longer bool) error {
 	if s.rebuilt == nil {
 		return nil
 	}
-	se, err := s.store(s.rebuilt, next)
+	if longer {
+		s.indexes.Store(s.rebuilt)
+		return ld.l.storeShortened(s.segment, next)
+	}
+	se, err := s.store(s.rebuilt, s.sealFor(next))
 	if err != nil {
 		return fmt.Errorf("store indexes of segment %d: %w", s.base, err)
 	}

@@ -59,8 +59,6 @@ type segmentScan struct {
 	next model.Offset
 	// epoch is that of the last batch.
 	epoch model.LeaderEpoch
-	// seal is nil if there is no good one.
-	seal *seal
 }
 
 // scanSegment checks the batches of segment i. stop tells that the log ends in
@@ -73,12 +71,15 @@ func (ld *loader) scanSegment(i int, trusted bool) (stop bool, err error) {
 	}
 	defer s.file.unpin()
 	ld.scanBuffer = grow(ld.scanBuffer, s.length)
-	s.size = s.length
+	s.seal = ld.readSeal(s)
+	if s.seal != nil && s.seal.final && s.seal.size < s.length {
+		ld.unfinishedCut(i, s.seal.size)
+	}
 	ss := &segmentScan{
 		ld: ld, i: i, s: s, trusted: trusted,
-		sc:       scanner{f: f, limit: s.length, buf: ld.scanBuffer},
+		sc:       scanner{f: f, limit: s.size, buf: ld.scanBuffer},
 		t:        tip{seg: s.segment, index: newIndexBuilder(s.base, ld.l.cfg.IndexIntervalBytes)},
-		expected: s.base, next: ld.nextBase(i), epoch: ld.epochBefore(i), seal: ld.readSeal(s),
+		expected: s.base, next: ld.nextBase(i), epoch: ld.epochBefore(i),
 	}
 	s.first, s.lastBatch = batchFacts{}, batchFacts{}
 	stop, err = ss.run()
@@ -120,7 +121,7 @@ func (ss *segmentScan) run() (stop bool, err error) {
 		if b == nil && bad == nil {
 			return ss.atEnd()
 		}
-		if ss.expected == ss.next || ss.sealedHere() {
+		if ss.expected == ss.next {
 			// The next segment goes on exactly here: what follows was cut off,
 			// but the file not yet.
 			ss.ld.unfinishedCut(ss.i, ss.pos)
@@ -138,12 +139,6 @@ func (ss *segmentScan) run() (stop bool, err error) {
 		}
 		ss.accept(b)
 	}
-}
-
-// sealedHere reports whether the seal says that the segment ends at pos, in
-// front of the one that follows now.
-func (ss *segmentScan) sealedHere() bool {
-	return ss.seal != nil && ss.seal.size == ss.pos && ss.seal.next == ss.next
 }
 
 // check looks at a batch whose header is well formed.
@@ -212,12 +207,13 @@ func (ss *segmentScan) atEnd() (stop bool, err error) {
 	if last || ss.expected >= ss.next || ss.trusted || ss.next <= ss.ld.o.CleanedTo {
 		return false, nil
 	}
-	se := ss.seal
-	if se != nil && se.size == ss.s.length && se.next == ss.next {
+	se := ss.s.seal
+	sealed := se != nil && se.final && se.size == ss.pos
+	if sealed && se.next == ss.next {
 		return false, nil
 	}
 	hole := fmt.Errorf("segment ends at %d, the next begins at %d: %w", ss.expected, ss.next, errHole)
-	if se != nil && se.size == ss.s.length && se.next < ss.next || ss.s.length == 0 {
+	if sealed && se.next < ss.next {
 		if ss.ld.o.Stop == StopProcess || ss.expected < ss.ld.o.RecoveryPoint {
 			return false, ss.ld.damage(ss.i, ss.pos, ss.expected, hole)
 		}
@@ -284,7 +280,7 @@ func (ss *segmentScan) validBehind(pos int64) (bool, error) {
 		}
 	}
 	tries := 0
-	limit := ss.s.length
+	limit := ss.sc.limit
 	for at := pos + 1; at+record.HeaderSize <= limit; {
 		window, err := ss.sc.bytes(at, int(min(limit-at, scanBufferSize)))
 		if err != nil {

@@ -70,22 +70,19 @@ func (ld *loader) checkSeal(i int) error {
 	if s.seal.size > s.length {
 		return ld.damage(i, s.length, s.base, fmt.Errorf("%d bytes, %d were sealed", s.length, s.seal.size))
 	}
-	if i == len(ld.found)-1 {
-		if s.seal.size != s.length {
-			s.seal = nil // it was written by Checkpoint, and the segment has grown since
-		}
-		return nil
-	}
-	next := ld.nextBase(i)
-	if s.seal.next < next && s.seal.size == s.length {
-		return ld.damage(i, s.length, s.seal.next, fmt.Errorf("segment %d was followed by %d, now by %d: %w", s.base, s.seal.next, next, errHole))
-	}
-	if s.seal.next == next && s.seal.size < s.length {
+	if s.seal.final && s.seal.size < s.length {
 		ld.unfinishedCut(i, s.seal.size)
 	}
-	if s.seal.next != next {
-		// It has grown since Checkpoint wrote the seal, or it was cut short at
-		// next after it had been sealed.
+	switch next := ld.nextBase(i); {
+	case i == len(ld.found)-1:
+		if s.seal.size != s.size {
+			s.seal = nil // it was written by Checkpoint, and the segment has grown since
+		}
+	case s.seal.final && s.seal.next < next:
+		return ld.damage(i, s.length, s.seal.next, fmt.Errorf("segment %d was followed by %d, now by %d: %w", s.base, s.seal.next, next, errHole))
+	case !s.seal.final || s.seal.next != next:
+		// It has grown since Checkpoint wrote the seal, or a cut at next goes
+		// through it.
 		s.seal = nil
 	}
 	return nil
@@ -94,10 +91,22 @@ func (ld *loader) checkSeal(i int) error {
 // unfinishedCut notes that the segment ends at pos though its file is longer.
 func (ld *loader) unfinishedCut(i int, pos int64) {
 	s := ld.found[i]
-	r := Removal{Why: "unfinished cut", Start: ld.nextBase(i), End: ld.nextBase(i), FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
+	if n := len(ld.report.Removed); n > 0 && ld.report.Removed[n-1].File == s.file.name() && s.size == pos {
+		return // noted before
+	}
+	at := min(ld.nextBase(i), s.sealedEnd())
+	r := Removal{Why: "unfinished cut", Start: at, End: at, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
 	r.add(s.file, pos, s.length)
 	s.size = pos
 	ld.report.Removed = append(ld.report.Removed, r)
+}
+
+// sealedEnd is where the seal says that the segment's successor begins.
+func (s *foundSegment) sealedEnd() model.Offset {
+	if s.seal == nil {
+		return math.MaxInt64
+	}
+	return s.seal.next
 }
 
 // nextBase is the base of the segment after i, MaxInt64 for the last.

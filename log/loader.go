@@ -88,6 +88,8 @@ type foundSegment struct {
 	rebuilt *segmentIndexes
 	// scanned: every batch was checked in this load.
 	scanned bool
+	// hadFinalSeal: it must not be appended to.
+	hadFinalSeal bool
 	// fromSwap: the files beside it are not to be believed.
 	fromSwap bool
 	// first and lastBatch describe its first and last batch, if it has one.
@@ -359,5 +361,6 @@ func (ld *loader) readSeal(s *foundSegment) *seal {
 	if err != nil {
 		return nil
 	}
+	s.hadFinalSeal = se.final
 	return se
 }

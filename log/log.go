@@ -224,7 +224,9 @@ func (l *Log) Checkpoint() error {
 		return err
 	}
 	as, x := l.sealed()
-	if _, err := as.store(x, l.logEnd); err != nil {
+	se := as.sealFor(l.logEnd)
+	se.final = false
+	if _, err := as.store(x, se); err != nil {
 		return fmt.Errorf("store indexes of segment %d: %w", as.base, err)
 	}
 	l.flush.noteSide(as.sideFiles()...)
@@ -242,7 +244,7 @@ func (l *Log) repairIndexes() error {
 		if x == nil || !s.repair.Swap(false) {
 			continue
 		}
-		if _, err := s.store(x, l.segments[i+1].base); err != nil {
+		if _, err := s.store(x, s.sealFor(l.segments[i+1].base)); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("store indexes of segment %d: %w", s.base, err))
 			continue
 		}

@@ -282,6 +282,9 @@ func (w *world) power() {
 	w.m.Truncate(w.l.LogEnd())
 	w.m.End = w.l.LogEnd()
 	w.m.Start = w.l.LogStart()
+	if w.l.View().Size() == 0 {
+		w.m.StartAt(w.l.LogStart()) // all that was left had been deleted
+	}
 	w.forgetProducers()
 	latest, _ := w.l.Epochs().Latest()
 	w.epoch = max(w.epoch, latest.Epoch)

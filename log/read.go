@@ -321,6 +321,11 @@ func (v *View) Batches(from model.Offset, buf []byte, fn func(b record.Batch) er
 	if from < v.start || from > v.end {
 		return fmt.Errorf("read at %d of [%d, %d): %w", from, v.start, v.end, ErrOffsetOutOfRange)
 	}
+	return v.batches(from, buf, fn)
+}
+
+// batches is Batches for any offset, also one below the start.
+func (v *View) batches(from model.Offset, buf []byte, fn func(b record.Batch) error) error {
 	if len(buf) < record.HeaderSize {
 		buf = make([]byte, min(max(v.Size(), record.HeaderSize), scanBufferSize))
 	}

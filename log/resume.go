@@ -102,15 +102,16 @@ func (l *Log) loadSnapshot(at model.Offset) error {
 			return nil
 		}
 	}
-	l.producers.Reset(min(at, max(l.logStart, l.segments[0].base)))
+	l.producers.Reset(min(at, l.segments[0].base))
 	return nil
 }
 
-// replayProducers applies the batches of v behind the state's end.
+// replayProducers applies the batches of v behind the state's end, also those
+// below the log's start: a transaction may have begun there.
 func (l *Log) replayProducers(v *View) error {
-	from := max(l.producers.MapEnd(), v.start)
+	from := max(l.producers.MapEnd(), v.segments[0].base)
 	if from < v.end {
-		err := v.Batches(from, nil, func(b record.Batch) error {
+		err := v.batches(from, nil, func(b record.Batch) error {
 			if b.BaseOffset() >= from {
 				l.producers.Update(b)
 			}

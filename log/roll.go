@@ -107,7 +107,7 @@ func (l *Log) sealed() (*segment, *segmentIndexes) {
 // doesn't keep an append from its new segment.
 func (l *Log) seal(next model.Offset) *segment {
 	s, x := l.sealed()
-	if se, err := s.store(x, next); err == nil {
+	if se, err := s.store(x, s.sealFor(next)); err == nil {
 		s.seal = se
 		l.flush.noteSide(s.sideFiles()...)
 	} else {

@@ -13,10 +13,17 @@ import (
 // damaged index can be told from what was meant. It promises nothing about the
 // bytes of the segment: batches have checksums of their own.
 //
-// The file: magic "TMS1", then size, next, maxTS, maxTSLast (int64 each), the
-// three index digests (uint32 each, 0 for an absent file), and a CRC-32C of all
-// before it. Big-endian.
+// A final seal bounds its segment: nothing is ever appended to it, and what the
+// file holds beyond size was cut off, whatever stands behind it. It is durable
+// before a successor takes over after a truncation. The other kind is written
+// by Checkpoint for the segment that is being written, and is stale as soon as
+// the segment grows.
+//
+// The file: magic "TMS1", kind (1 final, 0 not), then size, next, maxTS,
+// maxTSLast (int64 each), the three index digests (uint32 each, 0 for an absent
+// file), and a CRC-32C of all before it. Big-endian.
 type seal struct {
+	final bool
 	// size is the length of the .log file in bytes.
 	size int64
 	// next is the base of the segment that follows; for the last segment of a
@@ -31,7 +38,7 @@ type seal struct {
 
 const (
 	sealMagic = "TMS1"
-	sealSize  = 4 + 4*8 + 3*4 + 4
+	sealSize  = 5 + 4*8 + 3*4 + 4
 )
 
 var errNoSeal = errors.New("not a seal")
@@ -42,6 +49,11 @@ func digest(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Ca
 func (s *seal) encode() []byte {
 	b := make([]byte, 0, sealSize)
 	b = append(b, sealMagic...)
+	if s.final {
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
+	}
 	b = binary.BigEndian.AppendUint64(b, uint64(s.size))
 	b = binary.BigEndian.AppendUint64(b, uint64(s.next))
 	b = binary.BigEndian.AppendUint64(b, uint64(s.maxTS))
@@ -61,13 +73,14 @@ func decodeSeal(b []byte) (*seal, error) {
 		return nil, errNoSeal
 	}
 	s := &seal{
-		size:       int64(binary.BigEndian.Uint64(b[4:])),
-		next:       model.Offset(binary.BigEndian.Uint64(b[12:])),
-		maxTS:      model.Timestamp(binary.BigEndian.Uint64(b[20:])),
-		maxTSLast:  model.Offset(binary.BigEndian.Uint64(b[28:])),
-		offsetsCRC: binary.BigEndian.Uint32(b[36:]),
-		timesCRC:   binary.BigEndian.Uint32(b[40:]),
-		txnsCRC:    binary.BigEndian.Uint32(b[44:]),
+		final:      b[4] == 1,
+		size:       int64(binary.BigEndian.Uint64(b[5:])),
+		next:       model.Offset(binary.BigEndian.Uint64(b[13:])),
+		maxTS:      model.Timestamp(binary.BigEndian.Uint64(b[21:])),
+		maxTSLast:  model.Offset(binary.BigEndian.Uint64(b[29:])),
+		offsetsCRC: binary.BigEndian.Uint32(b[37:]),
+		timesCRC:   binary.BigEndian.Uint32(b[41:]),
+		txnsCRC:    binary.BigEndian.Uint32(b[45:]),
 	}
 	if s.size < 0 || s.next < 0 {
 		return nil, errNoSeal

@@ -127,12 +127,25 @@ func (s *segment) rebuild(f vfs.File) (*segmentIndexes, error) {
 	return fresh, nil
 }
 
-// store writes the index files and the seal of a sealed segment. They are not
-// synced; a torn one is noticed by its digest. next is the base of the segment
-// that follows. On an error the files are removed as far as possible: a missing
-// index is made anew, a half one would have to be recognised first.
-func (s *segment) store(x *segmentIndexes, next model.Offset) (*seal, error) {
-	se := &seal{size: s.size, next: next, maxTS: s.maxTS, maxTSLast: s.maxTSLast}
+// store writes the index files and the seal of a segment. They are not synced; a
+// torn one is noticed by its digest.
+func (s *segment) store(x *segmentIndexes, se seal) (*seal, error) {
+	if err := s.storeIndexes(x, &se); err != nil {
+		return nil, err
+	}
+	if err := writeWhole(s.file.fs, s.path(sealSuffix), se.encode()); err != nil {
+		return nil, err
+	}
+	return &se, nil
+}
+
+// sealFor is the final seal of the segment in front of next, without digests.
+func (s *segment) sealFor(next model.Offset) seal {
+	return seal{final: true, size: s.size, next: next, maxTS: s.maxTS, maxTSLast: s.maxTSLast}
+}
+
+// storeIndexes writes the index files and notes their digests in the seal.
+func (s *segment) storeIndexes(x *segmentIndexes, se *seal) error {
 	files := []struct {
 		suffix string
 		data   []byte
@@ -147,18 +160,15 @@ func (s *segment) store(x *segmentIndexes, next model.Offset) (*seal, error) {
 		path := s.path(f.suffix)
 		if f.suffix == txnSuffix && len(f.data) == 0 {
 			if err := removeIfThere(s.file.fs, path); err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
 		if err := writeWhole(s.file.fs, path, f.data); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := writeWhole(s.file.fs, s.path(sealSuffix), se.encode()); err != nil {
-		return nil, err
-	}
-	return se, nil
+	return nil
 }
 
 // sideFiles are the names of what may stand beside a segment.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/mutant"
+	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log/epoch"
 	"github.com/tidemark/tidemark/protocol/record"
 )
@@ -108,10 +109,13 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 		return err
 	}
 	kept := i
+	var before *segment
 	if keep != nil {
 		kept++
-	} else if err := l.unseal(i-1, to); err != nil {
-		return err
+	} else if i > 0 {
+		if before, err = l.reseal(l.segments[i-1], to); err != nil {
+			return err
+		}
 	}
 	for k := len(l.segments) - 1; k >= kept; k-- {
 		if err := l.discard(l.segments[k], r); err != nil {
@@ -132,8 +136,8 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 		}
 		l.trash.cuts = append(l.trash.cuts, pendingCut{file: keep.file, size: pos})
 		segments[i] = keep
-	} else if kept > 0 {
-		segments[kept-1] = l.reseal(segments[kept-1], to)
+	} else if before != nil {
+		segments[i-1] = before
 	}
 	fresh, err := l.createSegment(to)
 	if err != nil {
@@ -154,37 +158,21 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 	return l.rebuildProducers()
 }
 
-// unseal removes the seal of segment i, whose successor will not begin where
-// the seal says but at next. That must be durable before the successor changes:
-// else it would look as if a segment were missing.
-func (l *Log) unseal(i int, next model.Offset) error {
-	if i < 0 || l.segments[i].seal == nil || l.segments[i].seal.next == next {
-		return nil
-	}
-	if err := removeIfThere(l.fs, l.segments[i].path(sealSuffix)); err != nil {
-		return err
-	}
-	return l.fs.SyncDir(l.dir)
-}
-
-// reseal returns the segment with a seal that names its new successor: a cut of
-// it may be pending, and a gap follows its last batch, so that only a seal can
-// tell where it ends.
-func (l *Log) reseal(s *segment, next model.Offset) *segment {
+// reseal returns segment s with a seal that names its new successor, durably:
+// else it would look later as if a segment between them were missing.
+func (l *Log) reseal(s *segment, next model.Offset) (*segment, error) {
 	if s.seal == nil || s.seal.next == next {
-		return s
+		return s, nil
 	}
 	se := *s.seal
 	se.next = next
-	if writeWhole(l.fs, s.path(sealSuffix), se.encode()) != nil {
-		return s
+	if err := vfs.WriteFileAtomic(l.fs, s.path(sealSuffix), se.encode()); err != nil {
+		return nil, fmt.Errorf("seal segment %d anew: %w", s.base, err)
 	}
-	l.flush.noteSide(s.path(sealSuffix))
-	fresh := &segment{
+	return &segment{
 		base: s.base, file: s.file, end: s.end, size: s.size, maxTS: s.maxTS, maxTSLast: s.maxTSLast,
 		txns: s.txns, seal: &se, interval: s.interval,
-	}
-	return fresh
+	}, nil
 }
 
 // truncateInPlace is what cutAt must not do: it changes bytes that readers may
@@ -265,16 +253,31 @@ func (l *Log) shortenedAt(i int, pos int64) (*segment, indexBuilder, error) {
 }
 
 // storeShortened replaces the indexes and the seal of a segment that was cut.
+// The seal must be durable: only it says where the segment ends, should its
+// successor get lost, until the file is cut. Where it can't be stored the file
+// is cut at once, if no reader is in it.
 func (l *Log) storeShortened(s *segment, next model.Offset) error {
-	// The old seal goes first: it says that the segment is longer.
+	se := s.sealFor(next)
+	err := s.storeIndexes(s.indexes.Load(), &se)
+	if err == nil {
+		err = vfs.WriteFileAtomic(l.fs, s.path(sealSuffix), se.encode())
+	}
+	if err == nil {
+		s.seal = &se
+		l.flush.noteSide(s.sideFiles()...)
+		return nil
+	}
 	for _, name := range s.sideFiles() {
-		if err := removeIfThere(l.fs, name); err != nil {
-			return err
+		if rerr := removeIfThere(l.fs, name); rerr != nil {
+			return errors.Join(err, rerr)
 		}
 	}
-	if se, err := s.store(s.indexes.Load(), next); err == nil {
-		s.seal = se
-		l.flush.noteSide(s.sideFiles()...)
+	done, cerr := s.file.cut(s.size)
+	if cerr == nil && done {
+		cerr = s.file.sync()
+	}
+	if cerr != nil || !done {
+		return errors.Join(err, cerr)
 	}
 	return nil
 }
@@ -320,7 +323,7 @@ func (l *Log) TruncateFullyAndStartAt(o model.Offset) (Removal, error) {
 	v := l.View()
 	removal := v.removal("truncate fully", 0, 0, l.logEnd)
 	removal.Start = v.start
-	if err := l.takeBack(o); err != nil {
+	if err := l.takeBack(min(o, l.segments[0].base)); err != nil {
 		return Removal{}, err
 	}
 	l.logStart = o
