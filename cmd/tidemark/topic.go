@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/tidemark/tidemark/internal/model"
 )
 
 func newTopic(io streams) *cobra.Command {
@@ -41,7 +43,7 @@ func newTopicCreate(io streams) *cobra.Command {
 			if err != nil {
 				return topicError("create", args[0], err, r.ErrMessage)
 			}
-			_, err = fmt.Fprintf(io.out, "created %s partitions=%d replication-factor=%d id=%s\n", r.Topic, r.NumPartitions, r.ReplicationFactor, r.ID)
+			_, err = fmt.Fprintf(io.out, "created %s partitions=%d replication-factor=%d id=%s\n", r.Topic, r.NumPartitions, r.ReplicationFactor, model.TopicID(r.ID))
 			return err
 		},
 	}
@@ -132,7 +134,7 @@ func describeTopics(out io.Writer, names []string, topics kadm.TopicDetails, sta
 		if t.Err != nil {
 			return topicError("describe", name, t.Err, "")
 		}
-		fmt.Fprintf(out, "topic=%s id=%s partitions=%d replication-factor=%d\n", t.Topic, t.ID, len(t.Partitions), t.Partitions.NumReplicas())
+		fmt.Fprintf(out, "topic=%s id=%s partitions=%d replication-factor=%d\n", t.Topic, model.TopicID(t.ID), len(t.Partitions), t.Partitions.NumReplicas())
 		for _, p := range t.Partitions.Sorted() {
 			start, _ := starts.Lookup(name, p.Partition)
 			end, _ := ends.Lookup(name, p.Partition)

@@ -175,6 +175,8 @@ func (s *storage) batchOf(e *raftpb.Entry) metadata.Batch {
 	default:
 		s.lastTime = max(s.lastTime, metadata.EntryTime(e.GetData()))
 	}
-	b.Time = s.lastTime
+	// An entry without a time of its own has that of what precedes it: zero would
+	// age the first segment by decades, and roll it at the next entry.
+	b.Time = max(s.lastTime, s.snapshot.Time)
 	return b
 }

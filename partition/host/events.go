@@ -78,7 +78,11 @@ func (h *Hosted) observe(ev *partition.Event) {
 		logger.Error("truncated below the high watermark", name(h),
 			zap.Int64("from", int64(ev.From)), zap.Int64("to", int64(ev.To)))
 	case partition.EventOffline:
-		logger.Warn("partition went offline", name(h), zap.Int16("code", ev.Code), zap.String("reason", h.reason))
+		level := zap.DebugLevel // stopped or removed, as somebody wished
+		if ev.Code == partition.CodeStorageError {
+			level = zap.WarnLevel
+		}
+		logger.Log(level, "partition went offline", name(h), zap.Int16("code", ev.Code), zap.String("reason", h.reason))
 	case partition.EventLogStart:
 		logger.Info("log start raised", name(h), zap.Int64("from", int64(ev.From)), zap.Int64("to", int64(ev.To)))
 	case partition.EventAppendFailed:
