@@ -26,12 +26,15 @@ func (c *counted) ProduceDone(_ int32, r ProduceResult) {
 }
 
 // onDisk returns a leader of t-0 on a real disk with the real runtime.
-func onDisk(tb testing.TB) *Hosted {
+func onDisk(tb testing.TB) *Hosted { return onDiskWith(tb, nil) }
+
+func onDiskWith(tb testing.TB, overrides map[string]string) *Hosted {
 	group := &lifecycle.Group{}
 	rt := realtime.New(group)
 	dir := tb.TempDir()
 	n := newNode(tb, dir)
 	n.fs = osfs.New()
+	n.topic["t"] = overrides
 	dirs, err := OpenDirs(DirOptions{FS: n.fs, Paths: n.paths, NodeID: 1, Rand: rand.New(rand.NewPCG(1, 2)), Logger: zap.NewNop(), Machine: ThisMachine()})
 	if err != nil {
 		tb.Fatal(err)
