@@ -59,6 +59,9 @@ type FlushJob struct {
 	entries     []epoch.Entry
 	version     uint64
 
+	// full: the disk had no room for the epoch file. Run only.
+	full bool
+
 	once sync.Once
 	err  error
 }
@@ -121,7 +124,11 @@ func (j *FlushJob) run() error {
 		}
 	}
 	if j.writeEpochs && !mutant.On("log-rp-before-epoch-file") {
-		if err := writeEpochs(j.fs, j.dir, j.entries); err != nil {
+		err := writeEpochs(j.fs, j.dir, j.entries)
+		if j.full = vfs.IsNoSpace(err); j.full {
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("store epochs of %s: %w", j.dir, err)
 		}
 	}
@@ -152,7 +159,8 @@ func writeEpochs(fs vfs.FS, dir string, entries []epoch.Entry) error {
 // FinishFlush takes the outcome of a job into account: the recovery point moves
 // to the job's end, unless the log was truncated meanwhile: then the bytes that
 // were synced are not those that stand there now. A failure poisons the log: a
-// second fsync could succeed without having written what the first one lost.
+// second fsync could succeed without having written what the first one lost. On
+// a full disk, where only the epoch file could not be stored, nothing moves.
 func (l *Log) FinishFlush(j *FlushJob, err error) error {
 	if l.flush.running == j {
 		l.flush.running = nil
@@ -162,6 +170,12 @@ func (l *Log) FinishFlush(j *FlushJob, err error) error {
 			return err
 		}
 		return l.poison("flush", err)
+	}
+	if j.full {
+		// What stands in the segments is synced, but the recovery point may not
+		// pass epochs that the file lacks. The old file is whole: the next flush
+		// tries again.
+		return nil
 	}
 	if j.writeEpochs {
 		l.flush.epochs = epochFile{saved: j.version, known: true}
