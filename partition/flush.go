@@ -35,16 +35,29 @@ func (p *Partition) askFlush(out *Output) {
 func (p *Partition) flushDue(now model.Now) {
 	if p.flushAt <= now.Mono && !p.flushing {
 		p.flushWanted, p.flushAt = max(p.flushWanted, FlushBackground), model.Never
+		if p.synced.Len() > 0 || p.cfg.FlushBeforeAck() {
+			p.flushWanted = FlushNow
+		}
 	}
 }
+
+// flushRetry is how long a flush that moved nothing is not repeated: 100 ms.
+const flushRetry = model.Instant(100 * 1e6)
 
 // durableTo moves the durable end. What was appended while the flush ran starts
 // the clock of FlushAfter again.
 func (p *Partition) durableTo(now model.Now, to model.Offset) {
 	p.flushing = false
+	stuck := to <= p.durable && p.durable < p.mark.LogEnd
 	p.durable = max(p.durable, min(to, p.mark.LogEnd))
 	if p.durable >= p.mark.LogEnd {
 		p.flushAt = model.Never
+		return
+	}
+	if stuck {
+		// A full disk, or a truncation that overtook the flush. Trying at once
+		// again would only keep the disk busy.
+		p.flushWanted, p.flushAt = FlushNone, now.Mono+flushRetry
 		return
 	}
 	p.noteUnsynced(now, false)

@@ -79,6 +79,53 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestFullDiskWhileFlushing has no room even for the small files beside the log.
+func TestFullDiskWhileFlushing(t *testing.T) {
+	n, h := leading(t, map[string]string{"flush.messages": "1"})
+	usable, total, err := n.disk.Free("/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := batchOf(1, -1, 0)
+	n.disk.SetCapacity(total - usable + int64(len(batch)))
+	a := n.send(h, -1, batch) // fits, to the byte
+	n.flushAll()
+	n.rt.advance(1_000)
+	n.flushAll()
+	if len(a.produced) != 0 {
+		t.Fatalf("answered %+v: the epoch file is not durable", a.produced)
+	}
+	n.send(h, -1, batchOf(1, -1, 0)).want(t, partition.CodeStorageError, -1)
+	if s := h.State(); s.Role != partition.Leader {
+		t.Fatalf("a full disk took it offline: %s", s.Reason)
+	}
+	n.disk.SetCapacity(0)
+	n.rt.advance(200)
+	n.flushAll()
+	a.want(t, 0, 0)
+}
+
+func TestFullDiskAtARoll(t *testing.T) {
+	n, h := leading(t, map[string]string{"segment.bytes": "1048576"})
+	n.send(h, 1, batchOf(40_000, -1, 0)).want(t, 0, 0)
+	usable, total, err := n.disk.Free("/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.disk.SetCapacity(total - usable + 100)
+	n.send(h, 1, batchOf(40_000, -1, 0)).want(t, partition.CodeStorageError, -1)
+	if s := h.State(); s.Role != partition.Leader || values(t, s) != 40_000 {
+		t.Fatalf("%+v %s", s.Mark, s.Reason)
+	}
+	n.disk.SetCapacity(0)
+	n.send(h, 1, batchOf(40_000, -1, 0)).want(t, 0, 40_000)
+	n.kill()
+	n.start()
+	if s := n.m.Get("t", 0).State(); s.LogEnd != 80_000 || values(t, s) != 80_000 {
+		t.Errorf("log end %d after the restart, want 80000", s.LogEnd)
+	}
+}
+
 func TestIOErrorTakesOnePartitionOffline(t *testing.T) {
 	n := newNode(t)
 	toggle := faultfs.NewToggle(faultfs.When(faultfs.And(faultfs.Under("/data/t-0"), faultfs.OpIn(faultfs.OpWrite)), faultfs.EIO()))

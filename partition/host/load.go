@@ -273,8 +273,10 @@ func (m *ReplicaManager) hostOnline(h *Hosted, plog *log.Log, highWatermark mode
 		LogStart: plog.LogStart(), LogEnd: plog.LogEnd(), HighWatermark: highWatermark,
 		Durable: plog.RecoveryPoint(), AppendTime: model.NoTimestamp,
 	}
-	if newest, ok, err := plog.View().MaxTimestamp(plog.LogEnd()); err == nil && ok && stampsItself(h.topic) {
-		found.AppendTime = newest.Timestamp
+	if stampsItself(h.topic) {
+		if newest, ok, err := plog.View().MaxTimestamp(plog.LogEnd()); err == nil && ok {
+			found.AppendTime = newest.Timestamp
+		}
 	}
 	h.core = partition.New(m.deps.Self, plog, m.coreConfig(h.topic), found, now)
 	h.publish()

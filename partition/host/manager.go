@@ -35,7 +35,8 @@ type Deps struct {
 	Self model.BrokerID
 	// Broker is the process's settings.
 	Broker *config.Broker
-	// Topic returns a topic's settings under an image.
+	// Topic returns a topic's settings under an image. It may be called from
+	// several goroutines at a time.
 	Topic  func(img *metadata.Image, name string) *config.Topic
 	Logger *zap.Logger
 	// Rand draws segment jitter and the names of retired directories.
