@@ -41,6 +41,8 @@ type Box[M any] struct {
 	rt   Runtime
 	step func(Point) // nil but under a scheduling test
 
+	others int // OthersMax but under a scheduling test
+
 	// mu guards the mailbox and the flags. It is a leaf: nothing is called
 	// while it is held.
 	mu    sync.Mutex
@@ -68,7 +70,7 @@ type Box[M any] struct {
 // NewBox returns a box around h. It does not call h: the first message, or
 // Wake, arms its first deadline.
 func NewBox[M any](h Handler[M], rt Runtime) *Box[M] {
-	return &Box[M]{h: h, rt: rt, armed: model.Never}
+	return &Box[M]{h: h, rt: rt, others: OthersMax, armed: model.Never}
 }
 
 // Enter hands a message to the Handler: on this goroutine if nobody owns the
@@ -189,7 +191,7 @@ func (b *Box[M]) callSpare() bool {
 
 // run is the stay of a goroutine that owns b.
 func (b *Box[M]) run(out *Outbox) {
-	out.begin(b.rt)
+	out.begin(b.rt, b.others)
 	b.drain(out)
 	out.deliver(b.step)
 	b.mu.Lock()

@@ -17,8 +17,10 @@ type Outbox struct {
 	next  int
 
 	// handled counts messages since the goroutine entered, over all boxes;
-	// until is when its time is up; spent latches that either bound was met.
+	// others is how many it may handle beside its own; until is when its time
+	// is up; spent latches that either bound was met.
 	handled int
+	others  int
 	until   model.Instant
 	spent   bool
 
@@ -62,8 +64,9 @@ func (o *Outbox) enter(e entrant) {
 }
 
 // begin readies the outbox for one goroutine's stay.
-func (o *Outbox) begin(rt Runtime) {
+func (o *Outbox) begin(rt Runtime, others int) {
 	o.rt = rt
+	o.others = others
 	o.now = rt.Now()
 	o.until = o.now.Mono + DrainMax
 	o.handled = 0
@@ -77,7 +80,7 @@ func (o *Outbox) mayHandle() bool {
 		return false
 	}
 	n := o.handled
-	if n > OthersMax || n > 0 && n&(n-1) == 0 && o.rt.Now().Mono > o.until {
+	if n > o.others || n > 0 && n&(n-1) == 0 && o.rt.Now().Mono > o.until {
 		o.spent = true
 		return false
 	}
@@ -89,12 +92,12 @@ func (o *Outbox) mayHandle() bool {
 // this adds, first in, first out, from one stack frame.
 func (o *Outbox) deliver(step func(Point)) {
 	for o.next < len(o.items) {
-		it := o.items[o.next]
-		o.items[o.next] = item{}
-		o.next++
 		if step != nil {
 			step(PointDeliver)
 		}
+		it := o.items[o.next]
+		o.items[o.next] = item{}
+		o.next++
 		switch {
 		case it.delivery != nil:
 			it.delivery.Deliver(o.now)
