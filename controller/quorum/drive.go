@@ -113,6 +113,7 @@ func (n *Node) applyAll(now model.Now, rd raft.Ready, out *loop.Outbox) error {
 		n.ctl.Activate(now)
 		n.logger.Info("active controller", zap.Uint64("term", n.term), zap.Stringer("offset", n.ctl.Image().At()))
 	}
+	n.store.forget(rd.CommittedEntries[len(rd.CommittedEntries)-1].GetIndex())
 	delta.From = old.At()
 	n.publish(n.ctl.Image(), delta)
 	for _, e := range rd.CommittedEntries {

@@ -165,6 +165,9 @@ func (s *storage) settle(l *loaded) error {
 	if s.hard.Commit > s.lastIndex() {
 		return &damageError{s.dir, fmt.Errorf("commit index %d, but the log ends at %d", s.hard.Commit, s.lastIndex())}
 	}
+	if len(s.terms) == 0 {
+		return nil
+	}
 	return s.flush() // what a dead process wrote may be in the page cache only
 }
 
@@ -177,9 +180,16 @@ func (s *storage) readTerms() error {
 			return &damageError{s.dir, fmt.Errorf("entry at offset %d where %d is expected", raw.BaseOffset(), next)}
 		}
 		next = raw.NextOffset()
-		s.noteTerm(indexOf(raw.BaseOffset()), uint64(raw.LeaderEpoch()))
+		// Every byte is looked at: the library does not survive an entry that
+		// can't be read later.
+		e, err := entryOf(raw)
+		if err != nil {
+			return &damageError{s.dir, err}
+		}
+		s.noteTerm(e.GetIndex(), e.GetTerm())
 		if raw.BaseOffset() > s.snapshot.At.Offset {
 			s.behindSnapshot += int64(len(raw))
+			s.recent = append(s.recent, e)
 		}
 		s.lastTime = max(s.lastTime, raw.MaxTimestamp())
 		return nil

@@ -25,7 +25,7 @@ import (
 // identity and a higher term.
 func TestRestart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	fs := memfs.New()
+	fs := newDisk()
 	n := startNode(t, settings{fs: fs})
 	id, cluster := n.Identity()
 	if id == (metadata.DirectoryID{}) || len(cluster) != 22 {
@@ -61,7 +61,7 @@ func TestRestart(t *testing.T) {
 // TestIdentity: a disk of another cluster, or another directory under this
 // node's name, is refused and not touched.
 func TestIdentity(t *testing.T) {
-	fs := memfs.New()
+	fs := newDisk()
 	startNode(t, settings{fs: fs}).Stop(true)
 	for want, change := range map[error]func(c *Config){
 		ErrOtherCluster: func(c *Config) { c.ClusterID = "another" },
@@ -85,7 +85,7 @@ func TestIdentity(t *testing.T) {
 // one of the group sees the earlier ones.
 func TestGroupCommit(t *testing.T) {
 	syncs := faultfs.NewCounter(faultfs.And(faultfs.OpIn(faultfs.OpSync, faultfs.OpSyncData), faultfs.PathMatch("*.log")))
-	n := startNode(t, settings{fs: faultfs.Wrap(memfs.New(), syncs)})
+	n := startNode(t, settings{fs: faultfs.Wrap(newDisk(), syncs)})
 	n.join()
 	before := syncs.Count()
 	var all []*outcome
@@ -110,7 +110,7 @@ func TestGroupCommit(t *testing.T) {
 // TestLargeCommand: a command of more than one entry is answered once all of
 // them are committed, and epochs of registrations are those of their entry.
 func TestLargeCommand(t *testing.T) {
-	n := startNode(t, settings{fs: memfs.New()})
+	n := startNode(t, settings{fs: newDisk()})
 	n.join()
 	for i := range 3 {
 		n.mustCreate(fmt.Sprintf("big%d", i), 9000)
@@ -131,7 +131,7 @@ func TestLargeCommand(t *testing.T) {
 
 // TestSnapshots: snapshots bound the log, two are kept, and the state survives.
 func TestSnapshots(t *testing.T) {
-	fs := memfs.New()
+	fs := newDisk()
 	small := func(c *Config) { c.SnapshotBytes, c.SegmentBytes = 1000, 4000 }
 	n := startNode(t, settings{fs: fs, config: small})
 	n.join()
@@ -171,7 +171,7 @@ func TestSnapshots(t *testing.T) {
 
 // TestDescribe reports what DescribeQuorum needs.
 func TestDescribe(t *testing.T) {
-	n := startNode(t, settings{fs: memfs.New(), config: func(c *Config) {
+	n := startNode(t, settings{fs: newDisk(), config: func(c *Config) {
 		c.Listeners = []metadata.Listener{{Name: "CONTROLLER", Host: "h", Port: 9093}}
 	}})
 	n.join()
@@ -195,7 +195,7 @@ func TestDescribe(t *testing.T) {
 // TestSessionExpiry: a broker that falls silent is fenced by time alone; one
 // that reports is not, even if its report waits behind the deadline.
 func TestSessionExpiry(t *testing.T) {
-	n := startNode(t, settings{fs: memfs.New()})
+	n := startNode(t, settings{fs: newDisk()})
 	n.join()
 	n.mustCreate("t", 1)
 	for range 10 {
@@ -227,7 +227,7 @@ func TestSessionExpiry(t *testing.T) {
 
 // TestPauseEndsNoSession: a stop of the whole process is not the brokers' fault.
 func TestPauseEndsNoSession(t *testing.T) {
-	n := startNode(t, settings{fs: memfs.New()})
+	n := startNode(t, settings{fs: newDisk()})
 	n.join()
 	n.rt.now.Mono += 600e9
 	n.rt.advance(5e9)
@@ -239,7 +239,7 @@ func TestPauseEndsNoSession(t *testing.T) {
 // TestFailedFsync: the node stops taking part, says so once, keeps its image,
 // and the command is not acknowledged. A restart on a good disk goes on.
 func TestFailedFsync(t *testing.T) {
-	mem := memfs.New()
+	mem := newDisk()
 	bad := faultfs.NewToggle(faultfs.When(faultfs.And(faultfs.OpIn(faultfs.OpSync, faultfs.OpSyncData), faultfs.PathMatch("*.log")), faultfs.FsyncFails()))
 	n := startNode(t, settings{fs: faultfs.Wrap(mem, bad)})
 	n.join()
@@ -269,7 +269,7 @@ func TestFailedFsync(t *testing.T) {
 // TestDroppedProposal: what the library refuses is an error to the caller and
 // has no effect.
 func TestDroppedProposal(t *testing.T) {
-	n := startNode(t, settings{fs: memfs.New()})
+	n := startNode(t, settings{fs: newDisk()})
 	n.join()
 	image := n.Image()
 	propose := n.propose
@@ -290,7 +290,7 @@ func TestDroppedProposal(t *testing.T) {
 
 // TestStop: what waits gets an answer; a second Stop returns at once.
 func TestStop(t *testing.T) {
-	n := startNode(t, settings{fs: memfs.New()})
+	n := startNode(t, settings{fs: newDisk()})
 	o := n.submit(createRequest("a", 1))
 	n.Stop(true)
 	n.Stop(true)
@@ -308,7 +308,7 @@ func TestStop(t *testing.T) {
 
 // TestUnknownRequest is answered with an error, without a response.
 func TestUnknownRequest(t *testing.T) {
-	n := startNode(t, settings{fs: memfs.New()})
+	n := startNode(t, settings{fs: newDisk()})
 	if o := n.do(kmsg.NewPtrFetchRequest()); o.resp != nil || o.err == nil {
 		t.Errorf("%v %v", o.resp, o.err)
 	}

@@ -75,6 +75,7 @@ func (s *storage) append(now model.Now, entries []*raftpb.Entry) error {
 	for _, e := range entries {
 		s.noteTerm(e.GetIndex(), e.GetTerm())
 	}
+	s.recent = append(s.recent, entries...)
 	return s.flush()
 }
 
@@ -97,6 +98,9 @@ func (s *storage) truncate(index uint64) error {
 	}
 	for len(s.terms) > 0 && s.terms[len(s.terms)-1].index >= index {
 		s.terms = s.terms[:len(s.terms)-1]
+	}
+	for len(s.recent) > 0 && s.recent[len(s.recent)-1].GetIndex() >= index {
+		s.recent = s.recent[:len(s.recent)-1]
 	}
 	_, err := s.plog.Reclaim()
 	return err
@@ -130,7 +134,7 @@ func (s *storage) resetTo(h metadata.SnapshotHeader) error {
 	if _, err := s.plog.TruncateFullyAndStartAt(h.At.Offset.Next()); err != nil {
 		return err
 	}
-	s.snapshot, s.previous, s.terms = h, h.At, nil
+	s.snapshot, s.previous, s.terms, s.recent = h, h.At, nil, nil
 	if _, err := s.plog.Reclaim(); err != nil {
 		return err
 	}

@@ -225,8 +225,12 @@ func complete(o Config, m *metadata.Image, r *Receipt) (*metadata.Image, error) 
 		recs = append(recs, rec)
 	}
 	recs = append(recs, &metadata.ProducerIDs{Broker: o.NodeID, Epoch: model.NoBrokerEpoch, Next: m.NextProducerID() + producerIDGap})
+	names := map[string]bool{}
 	for _, t := range found {
-		recs = append(recs, recoveredTopic(o.NodeID, m, t, r)...)
+		if !names[t.Name] { // of two topics of one name the first stays
+			names[t.Name] = true
+			recs = append(recs, recoveredTopic(o.NodeID, m, t, r)...)
+		}
 	}
 	m, _, err := metadata.Apply(metadata.Empty(), r.At, recs)
 	return m, err

@@ -29,6 +29,10 @@ type storage struct {
 	hard     hardState
 	// terms are the runs of equal term in the log, from the batch headers.
 	terms []termRun
+	// recent are the last entries of the log, from the first that was not yet
+	// applied on: the library asks for each once more when it is committed, and
+	// does not survive a disk that can't read it then.
+	recent []*raftpb.Entry
 	// lastTime is the time of the last entry, for those that carry none.
 	lastTime model.Timestamp
 	// behindSnapshot is the size of the entries behind the snapshot at load.
@@ -101,6 +105,10 @@ func (s *storage) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	if hi > s.lastIndex()+1 {
 		return nil, raft.ErrUnavailable
 	}
+	if len(s.recent) > 0 && lo >= s.recent[0].GetIndex() {
+		from := lo - s.recent[0].GetIndex()
+		return limited(s.recent[from:hi-s.recent[0].GetIndex()], maxSize), nil
+	}
 	var entries []*raftpb.Entry
 	size := uint64(0)
 	err := s.plog.View().Batches(offsetOf(lo), nil, func(raw record.Batch) error {
@@ -121,6 +129,30 @@ func (s *storage) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 		return nil, err
 	}
 	return entries, nil
+}
+
+// limited copies entries up to maxSize bytes, but at least one.
+func limited(entries []*raftpb.Entry, maxSize uint64) (out []*raftpb.Entry) {
+	size := uint64(0)
+	for _, e := range entries {
+		if size += uint64(proto.Size(e)); size > maxSize && len(out) > 0 {
+			break
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// forget drops the entries up to index from memory; they were applied.
+func (s *storage) forget(index uint64) {
+	if len(s.recent) == 0 || index < s.recent[0].GetIndex() {
+		return
+	}
+	n := min(index+1-s.recent[0].GetIndex(), uint64(len(s.recent)))
+	clear(s.recent[:n])
+	if s.recent = s.recent[n:]; len(s.recent) == 0 {
+		s.recent = nil
+	}
 }
 
 // Snapshot implements raft.Storage; it is read for a follower that is far

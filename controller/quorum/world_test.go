@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/internal/vfs/memfs"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -106,9 +107,6 @@ type settings struct {
 
 func newTestNode(t testing.TB, s settings) *testNode {
 	n := &testNode{t: t, rt: newRuntime()}
-	if err := errors.Join(s.fs.MkdirAll("data", 0o755), s.fs.SyncDir(".")); err != nil {
-		t.Fatal(err)
-	}
 	ctl := controller.Defaults()
 	ctl.Rules = controller.NewConfigRules(config.Defaults())
 	ctl.Rand = rand.New(rand.NewPCG(5, 5))
@@ -240,3 +238,28 @@ func topicNames(m *metadata.Image) (names []string) {
 }
 
 var errTest = errors.New("test")
+
+// newDisk returns a disk with the directory that a node is given.
+func newDisk() *memfs.FS {
+	fs := memfs.New()
+	if err := errors.Join(fs.MkdirAll("data", 0o755), fs.SyncDir(".")); err != nil {
+		panic(err)
+	}
+	return fs
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flip changes one byte, back bytes before the end of a file.
+func flip(t testing.TB, fs vfs.FS, name string, back int64) {
+	t.Helper()
+	b, err := vfs.ReadFile(fs, name)
+	must(t, err)
+	b[int64(len(b))-back] ^= 0x20
+	must(t, vfs.WriteFileAtomic(fs, name, b))
+}
