@@ -50,6 +50,18 @@ func (s *storage) saveHardState(h *raftpb.HardState) error {
 	return nil
 }
 
+// close ends the use of the log. In good order the commit index is stored as it
+// is, so that the next start can tell damage below it from a torn end.
+func (s *storage) close(clean bool) error {
+	if !clean {
+		return s.plog.Close(false)
+	}
+	if err := s.plog.Close(true); err != nil {
+		return err
+	}
+	return writeHardState(s.fs, s.dir, s.hard)
+}
+
 // append writes entries behind the log's end, or over a suffix of it that
 // another leader's entries replace, and makes them durable.
 func (s *storage) append(now model.Now, entries []*raftpb.Entry) error {

@@ -113,7 +113,6 @@ func (n *Node) work(now model.Now, out *loop.Outbox) {
 		}
 	}
 	if mutant.On("ctl-change-before-propose") && view != n.ctl.Image() {
-		n.ctl.Load(view)
 		n.image.Store(view)
 	}
 	n.proposeAll(now, computed, units, out)
@@ -261,7 +260,7 @@ func (n *Node) stop(clean bool, out *loop.Outbox) {
 	n.resign(out, ErrStopped)
 	n.describe()
 	if n.store != nil {
-		if err := n.store.plog.Close(clean && n.failure == nil); err != nil {
+		if err := n.store.close(clean && n.failure == nil); err != nil {
 			n.logger.Error("close metadata log", zap.Error(err))
 		}
 	}

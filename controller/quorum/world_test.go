@@ -91,6 +91,7 @@ type testNode struct {
 	*Node
 	t        testing.TB
 	rt       *fakeRuntime
+	lives    int
 	receipts []Receipt
 	failures []error
 	// images are all that were published, deltas what was told with them.
@@ -162,10 +163,7 @@ func (n *testNode) do(req kmsg.Request) *outcome {
 // join registers broker 1 and unfences it.
 func (n *testNode) join() {
 	n.t.Helper()
-	req := kmsg.NewPtrBrokerRegistrationRequest()
-	req.BrokerID, req.ClusterID, req.PreviousBrokerEpoch = 1, n.Image().ClusterID(), -1
-	req.IncarnationID[0] = byte(len(n.images)) + byte(n.Image().At().Offset)
-	o := n.do(req)
+	o := n.do(n.registerRequest())
 	resp := o.resp.(*kmsg.BrokerRegistrationResponse)
 	if o.err != nil || resp.ErrorCode != 0 || resp.BrokerEpoch != int64(o.at.Offset) {
 		n.t.Fatalf("registration: %v %+v at %s", o.err, resp, o.at)
@@ -174,6 +172,15 @@ func (n *testNode) join() {
 	if !n.Image().Broker(1).Active() {
 		n.t.Fatal("broker is not active")
 	}
+}
+
+// registerRequest registers a new incarnation of broker 1.
+func (n *testNode) registerRequest() *kmsg.BrokerRegistrationRequest {
+	req := kmsg.NewPtrBrokerRegistrationRequest()
+	req.BrokerID, req.ClusterID, req.PreviousBrokerEpoch = 1, n.Image().ClusterID(), -1
+	n.lives++
+	req.IncarnationID[0], req.IncarnationID[1] = byte(n.lives), byte(n.Image().At().Offset)
+	return req
 }
 
 func (n *testNode) heartbeat() *outcome { return n.do(n.heartbeatRequest()) }
