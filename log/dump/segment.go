@@ -14,6 +14,9 @@ func (d *dumper) segment() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, src.close()) }()
+	if d.name.epoch == model.NoEpoch {
+		d.cutOff(src.size)
+	}
 	// A metadata snapshot has offsets of its own, below the one in its name.
 	floor := d.name.base - 1
 	if d.name.epoch != model.NoEpoch {
