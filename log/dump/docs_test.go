@@ -38,8 +38,8 @@ func TestEveryKindHasAPage(t *testing.T) {
 		}
 		kinds++
 	}
-	if kinds != 19 {
-		t.Errorf("%d kinds are listed", kinds)
+	if kinds < 20 {
+		t.Errorf("only %d kinds are listed", kinds)
 	}
 }
 

@@ -45,7 +45,8 @@ func kindOf(name string) kind {
 	}
 	none := kind{base: model.NoOffset, epoch: model.NoEpoch}
 	switch name {
-	case checkpoint.RecoveryPointFile, checkpoint.LogStartFile, checkpoint.HighWatermarkFile, checkpoint.CleanerFile:
+	case checkpoint.RecoveryPointFile, checkpoint.LogStartFile, checkpoint.HighWatermarkFile, checkpoint.CleanerFile,
+		uncleanFile:
 		none.name, none.show = "offset checkpoint", (*dumper).offsets
 	case checkpoint.EpochFile:
 		none.name, none.show = "leader epoch checkpoint", (*dumper).epochs

@@ -11,11 +11,13 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs"
 )
 
-// Names of Tidemark's own files. partition/host writes the first two, in each
-// log directory, controller/quorum the third, beside the metadata log.
+// Names of Tidemark's own files. partition/host writes those that begin with a
+// dot, in each log directory, controller/quorum the other, beside the metadata
+// log. uncleanFile has the form of an offset checkpoint.
 const (
 	runFile       = ".tidemark_run"
 	inventoryFile = ".tidemark_partitions"
+	uncleanFile   = ".tidemark_unclean"
 	quorumFile    = "quorum-state"
 )
 
