@@ -34,12 +34,52 @@ func (s *flushState) noteSide(paths ...string) {
 	s.dir = true
 }
 
-// epochFile remembers what the epoch file holds.
+// epochFile stores the epoch cache. A flush does so on any goroutine; the owner
+// does when the log is emptied. An older content never replaces a newer one.
 type epochFile struct {
 	// saved is the version of the cache that was last stored; known is false if
-	// the file's content is not that of any.
+	// the file's content is not that of any. Only the owner touches them.
 	saved uint64
 	known bool
+	// shared is what jobs touch too.
+	shared *sharedEpochFile
+}
+
+type sharedEpochFile struct {
+	mu sync.Mutex
+	// newest is the newest version that was ever stored.
+	newest uint64
+}
+
+func (f *epochFile) note(version uint64) { f.saved, f.known = version, true }
+
+// write stores entries, unless something newer was stored already.
+func (f *sharedEpochFile) write(fs vfs.FS, dir string, entries []epoch.Entry, version uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if version < f.newest {
+		return nil
+	}
+	if err := checkpoint.WriteEpochs(fs, epochPath(dir), entries); err != nil {
+		return fmt.Errorf("store epochs of %s: %w", dir, err)
+	}
+	f.newest = version
+	return nil
+}
+
+// clearEpochs empties the cache and its file: the log has no batch any more, and
+// an old file would later be taken for that of a log that begins further on.
+func (l *Log) clearEpochs() error {
+	l.epochs.Clear()
+	f := &l.flush.epochs
+	if f.known && f.saved == l.epochs.Version() {
+		return nil
+	}
+	if err := f.shared.write(l.fs, l.dir, nil, l.epochs.Version()); err != nil {
+		return err
+	}
+	f.note(l.epochs.Version())
+	return nil
 }
 
 // FlushJob makes a prefix of the log durable. It is started and finished by the
@@ -58,6 +98,7 @@ type FlushJob struct {
 	writeEpochs bool
 	entries     []epoch.Entry
 	version     uint64
+	epochFile   *sharedEpochFile
 
 	// full: the disk had no room for the epoch file. Run only.
 	full bool
@@ -92,7 +133,7 @@ func (l *Log) StartFlush() *FlushJob {
 		return nil
 	}
 	if j.writeEpochs {
-		j.entries, j.version = l.epochs.Entries(), l.epochs.Version()
+		j.entries, j.version, j.epochFile = l.epochs.Entries(), l.epochs.Version(), s.epochs.shared
 	}
 	s.running, s.side, s.dir = j, nil, false
 	return j
@@ -124,12 +165,12 @@ func (j *FlushJob) run() error {
 		}
 	}
 	if j.writeEpochs && !mutant.On("log-rp-before-epoch-file") {
-		err := writeEpochs(j.fs, j.dir, j.entries)
+		err := j.epochFile.write(j.fs, j.dir, j.entries, j.version)
 		if j.full = vfs.IsNoSpace(err); j.full {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("store epochs of %s: %w", j.dir, err)
+			return err
 		}
 	}
 	return nil
@@ -150,10 +191,6 @@ func syncSide(fs vfs.FS, path string) error {
 		return fmt.Errorf("fdatasync %s: %w", path, err)
 	}
 	return f.Close()
-}
-
-func writeEpochs(fs vfs.FS, dir string, entries []epoch.Entry) error {
-	return checkpoint.WriteEpochs(fs, epochPath(dir), entries)
 }
 
 // FinishFlush takes the outcome of a job into account: the recovery point moves
@@ -177,8 +214,8 @@ func (l *Log) FinishFlush(j *FlushJob, err error) error {
 		// tries again.
 		return nil
 	}
-	if j.writeEpochs {
-		l.flush.epochs = epochFile{saved: j.version, known: true}
+	if f := &l.flush.epochs; j.writeEpochs && (!f.known || f.saved < j.version) {
+		f.note(j.version)
 	}
 	if j.generation != l.generation && !mutant.On("log-stale-flushed") {
 		return nil

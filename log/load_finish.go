@@ -109,31 +109,14 @@ func (ld *loader) settleEpochs(from int) error {
 	}
 	c.TruncateFromEnd(ld.end)
 	c.TruncateFromStart(ld.l.logStart)
-	// The file may be of a log that was emptied and began anew further on. What
-	// it says of offsets before the first batch is of that past.
-	first, some := ld.firstReadable()
-	before, known := c.EpochFor(ld.l.logStart)
-	switch of, _ := c.EpochFor(first); {
-	case !slices.ContainsFunc(ld.found, func(s *foundSegment) bool { return s.first.some }):
-		c.Clear()
-	case some && known && of != before:
-		c.TruncateFromStart(max(ld.l.logStart, first))
+	if !slices.ContainsFunc(ld.found, func(s *foundSegment) bool { return s.first.some }) {
+		c.Clear() // there is no batch that an epoch could be of
 	}
 	ld.l.epochs = c
 	if ld.fileEpochs != nil && slices.Equal(ld.fileEpochs.Entries(), c.Entries()) {
-		ld.l.flush.epochs = epochFile{saved: c.Version(), known: true}
+		ld.l.flush.epochs.note(c.Version())
 	}
 	return nil
-}
-
-// firstReadable is the base of the first batch that holds a readable record.
-func (ld *loader) firstReadable() (model.Offset, bool) {
-	for _, s := range ld.found[:ld.last+1] {
-		if s.first.some && s.end > ld.l.logStart {
-			return s.first.base, true
-		}
-	}
-	return 0, false
 }
 
 // rebuildTxns computes the transaction index of a trusted segment: from the

@@ -110,6 +110,7 @@ func (ld *loader) load() (*Log, error) {
 		epochs: &epoch.Cache{}, producers: producer.New(),
 		logStart: max(ld.o.LogStart, 0),
 	}
+	ld.l.flush.epochs.shared = &sharedEpochFile{}
 	if err := ld.survey(); err != nil {
 		return nil, err
 	}

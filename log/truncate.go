@@ -139,6 +139,11 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 	} else if before != nil {
 		segments[i-1] = before
 	}
+	if kept == 0 {
+		if err := l.clearEpochs(); err != nil {
+			return err
+		}
+	}
 	fresh, err := l.createSegment(to)
 	if err != nil {
 		return err
@@ -151,9 +156,6 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 	l.logEnd = to
 	l.logStart = min(max(l.logStart, l.segments[0].base), to)
 	l.epochs.TruncateFromEnd(to)
-	if kept == 0 {
-		l.epochs.Clear() // there is no batch that an epoch could be of
-	}
 	l.publish()
 	return l.rebuildProducers()
 }
