@@ -210,7 +210,7 @@ func (p *crashPoint) common() model.Offset {
 
 // crashPoints plays the story once and keeps the disk in front of each call
 // that changes it.
-func crashPoints(t *testing.T) []*crashPoint {
+func crashPoints(t testing.TB) []*crashPoint {
 	s := newStory(t)
 	var points []*crashPoint
 	s.fs = faultfs.Wrap(s.mem, faultfs.When(faultfs.Mutations(), faultfs.Stall(func(op faultfs.Op) {
@@ -251,25 +251,32 @@ func (p *crashPoint) outcomes(r *rand.Rand) map[string]struct {
 // Every call of every operation may be the last one. What was flushed survives
 // a loss of power, what was appended survives a kill, and the log opens.
 func TestCrashAtEveryCall(t *testing.T) {
+	if err := crashEverywhere(t); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func crashEverywhere(t testing.TB) error {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n, p := range crashPoints(t) {
 		for name, o := range p.outcomes(r) { // order-free
 			l, err := p.check(o.disk, o.stop, o.floor)
 			if err != nil {
-				t.Fatalf("%s in front of call %d, %s, rp %d: %v", name, n, p.op, p.rp, err)
+				return fmt.Errorf("%s in front of call %d, %s, rp %d: %w", name, n, p.op, p.rp, err)
 			}
 			// Opening it once more changes nothing.
 			end, entries := l.LogEnd(), fmt.Sprint(l.Epochs().Entries())
 			again, err := p.check(o.disk.KillClone(memfs.Kill{}), o.stop, o.floor)
 			if err != nil {
-				t.Fatalf("%s in front of call %d, %s, opened again: %v", name, n, p.op, err)
+				return fmt.Errorf("%s in front of call %d, %s, opened again: %w", name, n, p.op, err)
 			}
 			if again.LogEnd() != end || fmt.Sprint(again.Epochs().Entries()) != entries {
-				t.Fatalf("%s in front of call %d, %s: opened again ends at %d %v, first at %d %s",
+				return fmt.Errorf("%s in front of call %d, %s: opened again ends at %d %v, first at %d %s",
 					name, n, p.op, again.LogEnd(), again.Epochs().Entries(), end, entries)
 			}
 		}
 	}
+	return nil
 }
 
 // A kill may tear the write that it interrupts.
