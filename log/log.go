@@ -213,7 +213,13 @@ func (l *Log) closeClean() error {
 	if job == nil {
 		return nil
 	}
-	return l.FinishFlush(job, job.Run())
+	if err := l.FinishFlush(job, job.Run()); err != nil {
+		return err
+	}
+	if l.recoveryPoint < l.logEnd {
+		return fmt.Errorf("%s: flushed to %d of %d", l.dir, l.recoveryPoint, l.logEnd)
+	}
+	return nil
 }
 
 // Checkpoint stores what would otherwise have to be computed at the next start:
