@@ -55,7 +55,7 @@ func (rt *handRT) fire() {
 
 // recorder is a Handler that writes down what happens to it.
 type recorder struct {
-	log    []string
+	did    []string
 	due    model.Instant
 	handle func(n int, out *Outbox)
 }
@@ -63,7 +63,7 @@ type recorder struct {
 func newRecorder() *recorder { return &recorder{due: model.Never} }
 
 func (r *recorder) Handle(_ model.Now, n int, out *Outbox) {
-	r.log = append(r.log, fmt.Sprintf("handle %d", n))
+	r.did = append(r.did, fmt.Sprintf("handle %d", n))
 	if r.handle != nil {
 		r.handle(n, out)
 	}
@@ -72,16 +72,16 @@ func (r *recorder) Handle(_ model.Now, n int, out *Outbox) {
 func (r *recorder) NextDeadline() model.Instant { return r.due }
 
 func (r *recorder) Tick(now model.Now, out *Outbox) {
-	r.log = append(r.log, fmt.Sprintf("tick %d", now.Mono))
+	r.did = append(r.did, fmt.Sprintf("tick %d", now.Mono))
 	r.due = model.Never
 }
 
 func (r *recorder) want(t *testing.T, want ...string) {
 	t.Helper()
-	if !slices.Equal(r.log, want) {
-		t.Errorf("got %q, want %q", r.log, want)
+	if !slices.Equal(r.did, want) {
+		t.Errorf("got %q, want %q", r.did, want)
 	}
-	r.log = nil
+	r.did = nil
 }
 
 // deliver is a Delivery that runs a function.
@@ -96,7 +96,7 @@ func TestEnterHandlesThenDelivers(t *testing.T) {
 		if n == 1 {
 			Send(out, b, 2) // to itself: after this message, in the same drain
 		}
-		out.Add(&deliver{func() { r.log = append(r.log, fmt.Sprintf("deliver %d", n)) }})
+		out.Add(&deliver{func() { r.did = append(r.did, fmt.Sprintf("deliver %d", n)) }})
 	}
 	b = NewBox(r, rt)
 	b.Enter(1)
@@ -131,11 +131,11 @@ func TestDrainIsBoundedByCount(t *testing.T) {
 		b.Post(n)
 	}
 	b.Enter(200)
-	if len(r.log) != OthersMax+1 {
-		t.Errorf("one caller handled %d messages, want %d", len(r.log), OthersMax+1)
+	if len(r.did) != OthersMax+1 {
+		t.Errorf("one caller handled %d messages, want %d", len(r.did), OthersMax+1)
 	}
-	if b.Len() != 201-len(r.log) {
-		t.Errorf("length %d after %d of 201", b.Len(), len(r.log))
+	if b.Len() != 201-len(r.did) {
+		t.Errorf("length %d after %d of 201", b.Len(), len(r.did))
 	}
 	rt.runSpares()
 	var want []string
@@ -153,14 +153,14 @@ func TestDrainIsBoundedByTime(t *testing.T) {
 		b.Post(n)
 	}
 	b.Enter(60)
-	if len(r.log) != 16 { // looked at after 8: not yet; after 16: past it
-		t.Errorf("one caller handled %d slow messages, want 16", len(r.log))
+	if len(r.did) != 16 { // looked at after 8: not yet; after 16: past it
+		t.Errorf("one caller handled %d slow messages, want 16", len(r.did))
 	}
-	r.log = nil
+	r.did = nil
 	r.handle = func(int, *Outbox) { rt.now += DrainMax + 1 }
 	b.Enter(61)
-	if len(r.log) != 1 {
-		t.Errorf("one caller handled %d very slow messages, want 1", len(r.log))
+	if len(r.did) != 1 {
+		t.Errorf("one caller handled %d very slow messages, want 1", len(r.did))
 	}
 }
 
@@ -274,8 +274,8 @@ func TestFullAndTheReturnOfMemory(t *testing.T) {
 	}
 	b.Post(MailboxDepth) // never refused
 	rt.runSpares()
-	if len(r.log) != MailboxDepth+1 || b.Len() != 0 {
-		t.Errorf("handled %d, %d left", len(r.log), b.Len())
+	if len(r.did) != MailboxDepth+1 || b.Len() != 0 {
+		t.Errorf("handled %d, %d left", len(r.did), b.Len())
 	}
 	b.Enter(0)
 	b.Enter(0)

@@ -58,7 +58,7 @@ const pointInside Point = 100
 type world struct {
 	threads []*thread
 	cur     *thread
-	log     []string // one line a step, for the report
+	steps   []string // one line a step, for the report
 	err     *violation
 
 	// state renders what is shared: boxes, and what the checks remember.
@@ -82,7 +82,7 @@ func (w *world) fail(format string, args ...any) {
 // note adds a line to the report of the schedule.
 func (w *world) note(format string, args ...any) {
 	if w.trace {
-		w.log = append(w.log, fmt.Sprintf("%-8s ", w.cur.name)+fmt.Sprintf(format, args...))
+		w.steps = append(w.steps, fmt.Sprintf("%-8s ", w.cur.name)+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -248,7 +248,7 @@ func replay(s scenario, path []byte) string {
 	for _, id := range path {
 		w.advance(w.threads[id])
 	}
-	return strings.Join(w.log, "\n")
+	return strings.Join(w.steps, "\n")
 }
 
 // check explores and reports.

@@ -13,12 +13,12 @@ import (
 // note is a Delivery and a Ticker that writes down when it ran.
 type note struct {
 	name string
-	log  *[]string
+	did  *[]string
 	then func(now model.Now)
 }
 
 func (n *note) Deliver(now model.Now) {
-	*n.log = append(*n.log, fmt.Sprintf("%s@%d", n.name, now.Mono))
+	*n.did = append(*n.did, fmt.Sprintf("%s@%d", n.name, now.Mono))
 	if n.then != nil {
 		n.then(now)
 	}
@@ -28,17 +28,17 @@ func (n *note) TickAt(now model.Now) { n.Deliver(now) }
 
 func TestOrderIsOfTime(t *testing.T) {
 	s := simtime.New(1)
-	var log []string
-	s.At(30, &note{"c", &log, nil})
-	s.At(10, &note{"a", &log, func(model.Now) { s.At(5, &note{"late", &log, nil}) }})
-	s.At(20, &note{"b", &log, nil})
+	var did []string
+	s.At(30, &note{"c", &did, nil})
+	s.At(10, &note{"a", &did, func(model.Now) { s.At(5, &note{"late", &did, nil}) }})
+	s.At(20, &note{"b", &did, nil})
 	if n := s.RunUntil(25); n != 3 || s.Now() != 25 || s.Len() != 1 || s.Next() != 30 {
 		t.Errorf("ran %d, now %d, %d left, next %d", n, s.Now(), s.Len(), s.Next())
 	}
 	for s.Step() {
 	}
-	if want := []string{"a@10", "late@10", "b@20", "c@30"}; !slices.Equal(log, want) || s.Now() != 30 || s.Ran() != 4 {
-		t.Errorf("got %v at %d, want %v", log, s.Now(), want)
+	if want := []string{"a@10", "late@10", "b@20", "c@30"}; !slices.Equal(did, want) || s.Now() != 30 || s.Ran() != 4 {
+		t.Errorf("got %v at %d, want %v", did, s.Now(), want)
 	}
 	if s.Next() != model.Never || s.Step() {
 		t.Error("something is left")
@@ -48,12 +48,12 @@ func TestOrderIsOfTime(t *testing.T) {
 func TestTiesAreDrawnFromTheSeed(t *testing.T) {
 	order := func(seed uint64) []string {
 		s := simtime.New(seed)
-		var log []string
+		var did []string
 		for i := range 8 {
-			s.At(10, &note{fmt.Sprint(i), &log, nil})
+			s.At(10, &note{fmt.Sprint(i), &did, nil})
 		}
 		s.RunUntil(10)
-		return log
+		return did
 	}
 	if !slices.Equal(order(1), order(1)) {
 		t.Error("one seed, two orders")
@@ -72,8 +72,8 @@ func TestTiesAreDrawnFromTheSeed(t *testing.T) {
 func TestDeadlinesAreReplacedAndCleared(t *testing.T) {
 	s := simtime.New(1)
 	rt := s.Runtime(simtime.Clocks{}, 0)
-	var log []string
-	a, b, c := &note{"a", &log, nil}, &note{"b", &log, nil}, &note{"c", &log, nil}
+	var did []string
+	a, b, c := &note{"a", &did, nil}, &note{"b", &did, nil}, &note{"c", &did, nil}
 	a.then = func(now model.Now) {
 		if now.Mono < 100 {
 			rt.SetDeadline(a, now.Mono+60)
@@ -87,12 +87,12 @@ func TestDeadlinesAreReplacedAndCleared(t *testing.T) {
 	rt.SetDeadline(c, model.Never)
 	rt.SetDeadline(c, model.Never)
 	s.RunUntil(1000)
-	if want := []string{"b@20", "a@40", "a@100"}; !slices.Equal(log, want) {
-		t.Errorf("got %v, want %v", log, want)
+	if want := []string{"b@20", "a@40", "a@100"}; !slices.Equal(did, want) {
+		t.Errorf("got %v, want %v", did, want)
 	}
 	rt.SetDeadline(b, 5) // long past: at once, though not inside the call
-	if len(log) != 3 || s.Next() != 1000 {
-		t.Errorf("got %v, next %d", log, s.Next())
+	if len(did) != 3 || s.Next() != 1000 {
+		t.Errorf("got %v, next %d", did, s.Next())
 	}
 }
 
@@ -100,9 +100,9 @@ func TestClocks(t *testing.T) {
 	for _, ppm := range []int64{0, 10_000, -10_000, 7, -333} {
 		s := simtime.New(1)
 		rt := s.Runtime(simtime.Clocks{Wall: 1_700_000_000_000, DriftPPM: ppm, Started: 5}, 0)
-		var log []string
+		var did []string
 		for _, at := range []model.Instant{6, 999_999, 1_000_003, 86_400_000_000_001} {
-			n := &note{"x", &log, func(now model.Now) {
+			n := &note{"x", &did, func(now model.Now) {
 				// The first instant at which this node's clock shows it: its clock
 				// can pass over values, by as much as it is fast.
 				if late := now.Mono - at; late < 0 || late > 1 {
@@ -113,8 +113,8 @@ func TestClocks(t *testing.T) {
 			for s.Step() {
 			}
 		}
-		if len(log) != 4 {
-			t.Errorf("ppm %d: %v", ppm, log)
+		if len(did) != 4 {
+			t.Errorf("ppm %d: %v", ppm, did)
 		}
 		day := s.Now()
 		want := model.Timestamp(1_700_000_000_000 + 86_400_000)
@@ -130,30 +130,30 @@ func TestClocks(t *testing.T) {
 
 func TestStopDropsOnlyItsOwn(t *testing.T) {
 	s := simtime.New(1)
-	var log []string
+	var did []string
 	a, b := s.Runtime(simtime.Clocks{}, 50), s.Runtime(simtime.Clocks{}, 50)
 	for i := range model.Instant(20) {
-		a.Spare(&note{"a", &log, nil})
-		b.Spare(&note{"b", &log, nil})
-		a.SetDeadline(&note{"at", &log, nil}, 10+i)
-		b.After(i, &note{"b", &log, nil})
+		a.Spare(&note{"a", &did, nil})
+		b.Spare(&note{"b", &did, nil})
+		a.SetDeadline(&note{"at", &did, nil}, 10+i)
+		b.After(i, &note{"b", &did, nil})
 	}
-	s.At(30, &note{"world", &log, nil})
+	s.At(30, &note{"world", &did, nil})
 	a.Stop()
-	a.Spare(&note{"a", &log, nil})
-	a.SetDeadline(&note{"at", &log, nil}, 10)
+	a.Spare(&note{"a", &did, nil})
+	a.SetDeadline(&note{"at", &did, nil}, 10)
 	s.RunUntil(100)
 	bs := 0
-	for _, l := range log {
+	for _, l := range did {
 		switch l[0] {
 		case 'a':
-			t.Fatalf("the stopped node ran: %v", log)
+			t.Fatalf("the stopped node ran: %v", did)
 		case 'b':
 			bs++
 		}
 	}
-	if bs != 40 || len(log) != 41 {
-		t.Errorf("%d of the other node's, %d in all, want 40 and 41", bs, len(log))
+	if bs != 40 || len(did) != 41 {
+		t.Errorf("%d of the other node's, %d in all, want 40 and 41", bs, len(did))
 	}
 }
 
@@ -164,7 +164,7 @@ type echo struct {
 	to   **loop.Box[int]
 	held []int
 	due  model.Instant
-	log  *[]string
+	did  *[]string
 }
 
 func (e *echo) Handle(now model.Now, n int, _ *loop.Outbox) {
@@ -177,7 +177,7 @@ func (e *echo) NextDeadline() model.Instant { return e.due }
 func (e *echo) Tick(now model.Now, out *loop.Outbox) {
 	e.due = model.Never
 	for _, n := range e.held {
-		*e.log = append(*e.log, fmt.Sprintf("%s%d@%d", e.name, n, now.Mono))
+		*e.did = append(*e.did, fmt.Sprintf("%s%d@%d", e.name, n, now.Mono))
 		if n > 0 {
 			loop.Send(out, *e.to, n-1)
 		}
@@ -189,17 +189,17 @@ func TestBoxesRunTheSameForOneSeed(t *testing.T) {
 	run := func(seed uint64) []string {
 		s := simtime.New(seed)
 		rt := s.Runtime(simtime.Clocks{}, 3)
-		var log []string
+		var did []string
 		var a, b *loop.Box[int]
-		a = loop.NewBox(&echo{name: "a", to: &b, due: model.Never, log: &log}, rt)
-		b = loop.NewBox(&echo{name: "b", to: &a, due: model.Never, log: &log}, rt)
+		a = loop.NewBox(&echo{name: "a", to: &b, due: model.Never, did: &did}, rt)
+		b = loop.NewBox(&echo{name: "b", to: &a, due: model.Never, did: &did}, rt)
 		for range 5 {
 			a.Post(6)
 			b.Post(5)
 		}
 		for s.Step() {
 		}
-		return log
+		return did
 	}
 	one := run(1)
 	if len(one) != 5*7+5*6 {
