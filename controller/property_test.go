@@ -94,7 +94,7 @@ func TestRandomCommands(t *testing.T) {
 			}
 		}
 		m := metadata.Empty()
-		for i, recs := range w.log {
+		for i, recs := range w.mlog {
 			var err error
 			if m, _, err = metadata.Apply(m, model.OffsetAndEpoch{Offset: model.Offset(i), Epoch: 1}, recs); err != nil {
 				t.Fatalf("seed %d: replay of entry %d: %v", seed, i, err)

@@ -16,11 +16,11 @@ const testCluster = "test-cluster"
 
 // world is a controller with a committed log of its own.
 type world struct {
-	t   testing.TB
-	c   *Controller
-	now model.Now
-	at  model.OffsetAndEpoch
-	log [][]metadata.Record
+	t    testing.TB
+	c    *Controller
+	now  model.Now
+	at   model.OffsetAndEpoch
+	mlog [][]metadata.Record
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
@@ -49,7 +49,7 @@ func (w *world) replay(recs []metadata.Record) *metadata.Delta {
 	if err != nil {
 		w.t.Fatalf("replay: %v", err)
 	}
-	w.log = append(w.log, e.Records)
+	w.mlog = append(w.mlog, e.Records)
 	w.at.Offset++
 	return d
 }

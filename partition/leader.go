@@ -74,6 +74,6 @@ func (p *Partition) nextShrink(now model.Now) model.Instant {
 func (p *Partition) sweepProducers(now model.Now) {
 	if p.sweepAt <= now.Mono {
 		p.sweepAt = now.Mono + producerSweep
-		p.log.Producers().Expire(now.Wall, p.cfg.ProducerExpiryMs)
+		p.plog.Producers().Expire(now.Wall, p.cfg.ProducerExpiryMs)
 	}
 }

@@ -32,7 +32,7 @@ type Loaded struct {
 // owned by the partition's loop; only Step touches it.
 type Partition struct {
 	self model.BrokerID
-	log  Log
+	plog Log
 	cfg  Config
 	role role
 
@@ -79,7 +79,7 @@ const producerSweep = model.Instant(10 * 60 * 1e9)
 // committed after this broker's registration.
 func New(self model.BrokerID, plog Log, cfg Config, found Loaded, now model.Now) *Partition {
 	p := &Partition{
-		self: self, log: plog, cfg: cfg, role: follower{},
+		self: self, plog: plog, cfg: cfg, role: follower{},
 		leader: model.NoLeader, partitionEpoch: model.NoPartEpoch, epochStart: model.NoOffset,
 		appendTime: found.AppendTime,
 		shrinkAt:   model.Never, flushAt: model.Never,

@@ -33,7 +33,7 @@ func (leader) produce(p *Partition, now model.Now, m *Produce, out *Output) {
 		p.fail(m, CodeInvalidTxnState, "transactions are not supported", out)
 		return
 	}
-	switch c := p.log.Producers().Check(b); c.Kind {
+	switch c := p.plog.Producers().Check(b); c.Kind {
 	case producer.OK:
 		p.append(now, m, out)
 	case producer.Duplicate:

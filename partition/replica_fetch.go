@@ -15,7 +15,7 @@ func (leader) replicaFetch(p *Partition, now model.Now, f *ReplicaFetch, out *Ou
 	if f.Result.Code = p.judgeReplica(r, f); f.Result.Code != CodeNone {
 		return
 	}
-	verdict, end := p.log.Epochs().Compare(f.Offset, f.LastEpoch, p.mark.LogStart, p.mark.LogEnd)
+	verdict, end := p.plog.Epochs().Compare(f.Offset, f.LastEpoch, p.mark.LogStart, p.mark.LogEnd)
 	switch {
 	case verdict == epoch.Diverged:
 		f.Result.Diverging = end

@@ -56,7 +56,7 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) {
 		w.fetch(a)
 	case "wait":
 		bound := map[string]partition.Bound{"lso": 0, "hw": 1, "leo": 2}[a.str("bound", "hw")]
-		wait := &partition.FetchWait{Bound: bound, From: model.Offset(a.num("from", int64(w.log.end))), Seen: w.p.Mark(), Token: d.CmdArgs[0].Key}
+		wait := &partition.FetchWait{Bound: bound, From: model.Offset(a.num("from", int64(w.plog.end))), Seen: w.p.Mark(), Token: d.CmdArgs[0].Key}
 		if a.has("stale") {
 			wait.Seen.HighWatermark--
 		}
@@ -99,14 +99,14 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) {
 func (w *world) release(a args) {
 	write := *w.held
 	w.hold, w.held = false, nil
-	done := partition.Written{LogStart: w.log.start, LogEnd: w.log.end}
+	done := partition.Written{LogStart: w.plog.start, LogEnd: w.plog.end}
 	switch a.str("fault", "") {
 	case "refused":
 		done.Fault = partition.FaultRefused
 	case "broken":
 		done.Fault = partition.FaultBroken
 	default:
-		done = w.log.do(write)
+		done = w.plog.do(write)
 	}
 	w.step(partition.Input{Kind: partition.KindWritten, Written: done})
 }

@@ -71,7 +71,7 @@ type scripted struct {
 // world is one partition with its executor and the scripted other replicas.
 type world struct {
 	p       *partition.Partition
-	log     *memLog
+	plog    *memLog
 	cfg     partition.Config
 	out     partition.Output
 	now     model.Now
@@ -93,10 +93,10 @@ func defaultConfig() partition.Config {
 const ms = model.Instant(1_000_000)
 
 func newWorld(cfg partition.Config) *world {
-	w := &world{log: newMemLog(), cfg: cfg, others: make(map[model.BrokerID]*scripted), flush: -1}
+	w := &world{plog: newMemLog(), cfg: cfg, others: make(map[model.BrokerID]*scripted), flush: -1}
 	w.reg = partition.Registration{Leader: model.NoLeader, LeaderEpoch: -1, PartitionEpoch: -1}
 	w.now = model.Now{Mono: 0, Wall: 1_000}
-	w.p = partition.New(1, w.log, cfg, partition.Loaded{AppendTime: -1}, w.now)
+	w.p = partition.New(1, w.plog, cfg, partition.Loaded{AppendTime: -1}, w.now)
 	return w
 }
 
@@ -108,8 +108,8 @@ func (w *world) step(in partition.Input) {
 		w.tell()
 		w.out.Reset()
 		if urgency != partition.FlushNone {
-			w.flush = w.log.end
-			w.say("flush asked (%s) at %d", []string{"", "background", "now"}[urgency], w.log.end)
+			w.flush = w.plog.end
+			w.say("flush asked (%s) at %d", []string{"", "background", "now"}[urgency], w.plog.end)
 		}
 		if write.Kind == partition.WriteNone {
 			return
@@ -119,7 +119,7 @@ func (w *world) step(in partition.Input) {
 			w.say("write held")
 			return
 		}
-		in = partition.Input{Kind: partition.KindWritten, Written: w.log.do(write)}
+		in = partition.Input{Kind: partition.KindWritten, Written: w.plog.do(write)}
 	}
 }
 
@@ -174,7 +174,7 @@ func (w *world) fetched(f *partition.ReplicaFetch) {
 	default:
 		o.end, o.hw = r.Mark.LogEnd, min(r.Mark.HighWatermark, r.Mark.LogEnd)
 		o.start = max(o.start, r.Mark.LogStart)
-		if e, ok := w.log.epochs.EpochFor(o.end - 1); ok && o.end > 0 {
+		if e, ok := w.plog.epochs.EpochFor(o.end - 1); ok && o.end > 0 {
 			o.last = e
 		}
 		w.say("%d <- up to %d, hw=%d, start=%d", f.Replica, o.end, o.hw, o.start)

@@ -81,23 +81,23 @@ type rec struct {
 
 // replica is a log and the cache that a broker keeps beside it.
 type replica struct {
-	log   []rec
+	plog  []rec
 	cache *Cache
 }
 
-func (r *replica) leo() model.Offset { return model.Offset(len(r.log)) }
+func (r *replica) leo() model.Offset { return model.Offset(len(r.plog)) }
 
 func (r *replica) write(e model.LeaderEpoch, ids ...int) {
 	for _, id := range ids {
 		r.cache.Assign(e, r.leo())
-		r.log = append(r.log, rec{e, id})
+		r.plog = append(r.plog, rec{e, id})
 	}
 }
 
 func (r *replica) lead(e model.LeaderEpoch) { r.cache.Assign(e, r.leo()) }
 
 func (r *replica) cut(to model.Offset) {
-	r.log = r.log[:to]
+	r.plog = r.plog[:to]
 	r.cache.TruncateFromEnd(to)
 }
 
@@ -110,7 +110,7 @@ func follow(t *testing.T, leader, follower *replica) (diverged []string, rounds 
 	for ; ; rounds++ {
 		if rounds > 100 {
 			t.Fatalf("no end: leader {%s} %v, follower {%s} %v",
-				show(leader.cache), leader.log, show(follower.cache), follower.log)
+				show(leader.cache), leader.plog, show(follower.cache), follower.plog)
 		}
 		at, last := follower.leo(), follower.cache.LatestEpoch()
 		verdict, d := leader.cache.Compare(at, last, 0, leader.leo())
@@ -131,7 +131,7 @@ func follow(t *testing.T, leader, follower *replica) (diverged []string, rounds 
 			if at > leader.leo() {
 				t.Fatalf("follower ends at %d, leader at %d, and they agree", at, leader.leo())
 			}
-			for _, r := range leader.log[at:] {
+			for _, r := range leader.plog[at:] {
 				follower.write(r.epoch, r.id)
 			}
 			return diverged, rounds
@@ -207,8 +207,8 @@ func TestStories(t *testing.T) {
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
-			if !slices.Equal(leader.log, follower.log) {
-				t.Errorf("logs differ: %v and %v", leader.log, follower.log)
+			if !slices.Equal(leader.plog, follower.plog) {
+				t.Errorf("logs differ: %v and %v", leader.plog, follower.plog)
 			}
 			_, again := follow(t, leader, follower)
 			if again != 0 {
@@ -239,13 +239,13 @@ func TestRandomHistories(t *testing.T) {
 					continue
 				}
 				common := 0
-				for common < min(len(f.log), len(l.log)) && f.log[common] == l.log[common] {
+				for common < min(len(f.plog), len(l.plog)) && f.plog[common] == l.plog[common] {
 					common++
 				}
-				had, epochs := slices.Clone(f.log[:common]), f.cache.Len()
+				had, epochs := slices.Clone(f.plog[:common]), f.cache.Len()
 				_, rounds := follow(t, l, f)
-				if !slices.Equal(f.log, l.log) || !slices.Equal(f.log[:common], had) {
-					t.Fatalf("seed %d epoch %d: logs %v and %v", seed, e, l.log, f.log)
+				if !slices.Equal(f.plog, l.plog) || !slices.Equal(f.plog[:common], had) {
+					t.Fatalf("seed %d epoch %d: logs %v and %v", seed, e, l.plog, f.plog)
 				}
 				if rounds > epochs {
 					t.Fatalf("seed %d epoch %d: %d rounds for %d epochs", seed, e, rounds, epochs)
@@ -263,7 +263,7 @@ func TestRandomHistories(t *testing.T) {
 func checkBatches(t *testing.T, what string, r *replica) {
 	t.Helper()
 	checkRising(t, r.cache)
-	for i, rec := range r.log {
+	for i, rec := range r.plog {
 		if e, ok := r.cache.EpochFor(model.Offset(i)); !ok || e != rec.epoch {
 			t.Fatalf("%s: cache {%s} gives %d at %d, the record says %d", what, show(r.cache), e, i, rec.epoch)
 		}

@@ -11,15 +11,15 @@ import (
 // question is answered by reading it from the start. It also notes from where
 // on a producer's past was forgotten.
 type history struct {
-	log    []spec
-	forgot map[model.ProducerID]int // index into log
+	plog   []spec
+	forgot map[model.ProducerID]int // index into plog
 	hw     model.Offset
 }
 
 // past returns what is remembered of a producer, oldest first.
 func (h *history) past(id model.ProducerID) []spec {
 	var out []spec
-	for i, s := range h.log {
+	for i, s := range h.plog {
 		if s.id == id && i >= h.forgot[id] {
 			out = append(out, s)
 		}
@@ -96,7 +96,7 @@ func (h *history) firstUnstable() model.Offset {
 			first = o
 		}
 	}
-	for _, s := range h.log {
+	for _, s := range h.plog {
 		begin, isOpen := open[s.id]
 		switch {
 		case s.control && isOpen:
@@ -115,10 +115,10 @@ func (h *history) firstUnstable() model.Offset {
 }
 
 func (h *history) end() model.Offset {
-	if len(h.log) == 0 {
+	if len(h.plog) == 0 {
 		return 0
 	}
-	last := h.log[len(h.log)-1]
+	last := h.plog[len(h.plog)-1]
 	return last.base + model.Offset(last.n)
 }
 
@@ -177,7 +177,7 @@ func TestAgainstHistory(t *testing.T) {
 			case 0:
 				s := h.marker(rng)
 				begin := h.openSince(s.id)
-				h.log = append(h.log, s)
+				h.plog = append(h.plog, s)
 				preview, _ := m.Completes(s.batch())
 				done, ok := m.Update(s.batch())
 				if ok != (begin != model.NoOffset) || preview != done ||
@@ -200,7 +200,7 @@ func TestAgainstHistory(t *testing.T) {
 					t.Fatalf("seed %d op %d: %+v is %v at %d, want %v at %d", seed, op, s, got.Kind, got.First, want, first)
 				}
 				if want == OK {
-					h.log = append(h.log, s)
+					h.plog = append(h.plog, s)
 					m.Update(s.batch())
 				}
 			}
@@ -226,7 +226,7 @@ func (h *history) expire(now model.Timestamp, ttl int64) {
 			continue
 		}
 		if int64(now-past[len(past)-1].ts) >= ttl {
-			h.forgot[id] = len(h.log)
+			h.forgot[id] = len(h.plog)
 		}
 	}
 }
@@ -240,14 +240,14 @@ func TestRestartAtEveryPoint(t *testing.T) {
 		h := &history{forgot: map[model.ProducerID]int{}}
 		live := New()
 		snapshots := [][]byte{live.Marshal(nil)}
-		for len(h.log) < 60 {
+		for len(h.plog) < 60 {
 			s := h.propose(rng)
 			if rng.Intn(8) == 0 {
 				s = h.marker(rng)
 			} else if v, _ := h.check(s); v != OK {
 				continue
 			}
-			h.log = append(h.log, s)
+			h.plog = append(h.plog, s)
 			live.Update(s.batch())
 			snapshots = append(snapshots, live.Marshal(nil))
 		}
@@ -255,13 +255,13 @@ func TestRestartAtEveryPoint(t *testing.T) {
 			m := New()
 			at := model.Offset(0)
 			if i > 0 {
-				at = h.log[i-1].base + model.Offset(h.log[i-1].n)
+				at = h.plog[i-1].base + model.Offset(h.plog[i-1].n)
 			}
 			m.Reset(at)
 			if err := m.Unmarshal(snap); err != nil {
 				t.Fatal(err)
 			}
-			for _, s := range h.log[i:] {
+			for _, s := range h.plog[i:] {
 				m.Update(s.batch())
 			}
 			sameAfterRestart(t, "restart", live, m)
