@@ -59,14 +59,15 @@ type Config struct {
 	Dir string
 	// NodeID is node.id.
 	NodeID model.BrokerID
-	// DirectoryID is the directory.id of Dir from meta.properties, or zero if
-	// the directory is new: then the node picks one, see Node.Identity.
+	// DirectoryID is the directory.id of Dir from meta.properties, or one newly
+	// chosen if the directory is new, or zero to have it chosen: see
+	// Node.Identity.
 	DirectoryID metadata.DirectoryID
 	// ClusterID is the cluster id of meta.properties, or the one configured for
 	// a cluster that does not exist yet, or "" to have one chosen.
 	ClusterID string
-	// Used says that meta.properties or any partition directory exists in any
-	// log directory. A used node is never bootstrapped.
+	// Used says that meta.properties or any partition directory but that of the
+	// metadata exists in any log directory. A used node is never bootstrapped.
 	Used bool
 	// Voters are the listed members; empty means this node alone.
 	Voters []metadata.Voter

@@ -305,3 +305,31 @@ func TestUnfinishedBootstrap(t *testing.T) {
 	}
 	startNode(t, settings{fs: fs})
 }
+
+// TestUnbornNode: a first start that died after the bootstrap but before
+// meta.properties was written does not bar the second, which has chosen another
+// directory id; once anything was done under the first id it does.
+func TestUnbornNode(t *testing.T) {
+	with := func(id byte, used bool) func(c *Config) {
+		return func(c *Config) { c.DirectoryID, c.Used = metadata.DirectoryID{id}, used }
+	}
+	fs := newDisk()
+	startNode(t, settings{fs: fs, config: with(1, false)})
+	fs = fs.KillClone(memfs.Kill{})
+	n := startNode(t, settings{fs: fs, config: with(2, false)})
+	if id, _ := n.Identity(); id != (metadata.DirectoryID{2}) {
+		t.Fatalf("directory %s", id)
+	}
+	fs = fs.KillClone(memfs.Kill{})
+	n = newTestNode(t, settings{fs: fs, config: with(3, true)})
+	if err := n.Start(); !errors.Is(err, ErrStranger) {
+		t.Fatal(err)
+	}
+	n = startNode(t, settings{fs: fs, config: with(2, true)})
+	n.join()
+	fs = fs.KillClone(memfs.Kill{})
+	n = newTestNode(t, settings{fs: fs, config: with(3, false)})
+	if err := n.Start(); !errors.Is(err, ErrStranger) {
+		t.Fatal(err)
+	}
+}

@@ -156,7 +156,11 @@ func (n *Node) Start() error {
 		return err
 	}
 	n.logReport(l.report)
-	if n.id, err = checkIdentity(n.config, l.image); err != nil {
+	n.id, err = checkIdentity(n.config, l.image)
+	if errors.Is(err, ErrStranger) && n.config.unborn(l.image, n.store) {
+		l, err = n.bootstrapAgain(now)
+	}
+	if err != nil {
 		return errors.Join(err, n.store.plog.Close(false))
 	}
 	if err := n.startRaft(l.image); err != nil {
@@ -222,6 +226,22 @@ func (n *Node) open(now model.Now) (loaded, error) {
 		o.Recovered(*receipt)
 	}
 	n.store, l, err = load(o, n.dir, now)
+	return l, err
+}
+
+// bootstrapAgain replaces a bootstrap whose process ended before it wrote
+// meta.properties, so that the directory has been given another id since.
+func (n *Node) bootstrapAgain(now model.Now) (l loaded, err error) {
+	if err := n.store.plog.Close(false); err != nil {
+		return l, err
+	}
+	if err := n.config.FS.RemoveAll(n.dir); err != nil {
+		return l, err
+	}
+	if l, err = n.open(now); err != nil {
+		return l, err
+	}
+	n.id, err = checkIdentity(n.config, l.image)
 	return l, err
 }
 

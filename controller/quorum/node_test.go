@@ -65,7 +65,7 @@ func TestIdentity(t *testing.T) {
 	startNode(t, settings{fs: fs}).Stop(true)
 	for want, change := range map[error]func(c *Config){
 		ErrOtherCluster: func(c *Config) { c.ClusterID = "another" },
-		ErrStranger:     func(c *Config) { c.DirectoryID = metadata.DirectoryID{9} },
+		ErrStranger:     func(c *Config) { c.DirectoryID, c.Used = metadata.DirectoryID{9}, true },
 		ErrVoters:       func(c *Config) { c.Voters = make([]metadata.Voter, 3) },
 	} {
 		n := newTestNode(t, settings{fs: fs, config: change})
