@@ -162,7 +162,9 @@ func (d *Dir) open(o *DirOptions) error {
 	}
 	d.virgin = !d.hasMeta
 	for _, name := range names {
-		if _, _, ok := log.ParseDirName(name); ok {
+		// The metadata's own directory is not a past: a first start may have died
+		// between its bootstrap and the writing of meta.properties.
+		if tp, _, ok := log.ParseDirName(name); ok && tp.Topic != metadataTopic {
 			d.virgin = false
 		}
 	}
