@@ -75,7 +75,7 @@ func (r *randomRun) step(in partition.Input) {
 		w.p.Step(w.now, &in, &w.out)
 		write := w.out.Write
 		if w.out.Flush != partition.FlushNone {
-			w.flush = w.log.end
+			w.flush = w.plog.end
 		}
 		if w.out.Alter != nil {
 			r.alter = w.out.Alter
@@ -105,7 +105,7 @@ func (r *randomRun) step(in partition.Input) {
 			w.held = &write
 			return
 		}
-		in = partition.Input{Kind: partition.KindWritten, Written: w.log.do(write)}
+		in = partition.Input{Kind: partition.KindWritten, Written: w.plog.do(write)}
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *randomRun) proceed() {
 	if w := r.w; w.held != nil {
 		write := *w.held
 		w.held = nil
-		r.step(partition.Input{Kind: partition.KindWritten, Written: w.log.do(write)})
+		r.step(partition.Input{Kind: partition.KindWritten, Written: w.plog.do(write)})
 	}
 }
 
@@ -132,14 +132,14 @@ func (r *randomRun) one() {
 		r.step(partition.Input{Kind: partition.KindProduce, Produce: m})
 	case 3, 4, 5:
 		other := model.BrokerID(2 + r.rng.IntN(2))
-		from := r.rng.Int64N(int64(w.log.end) + 1)
+		from := r.rng.Int64N(int64(w.plog.end) + 1)
 		r.step(partition.Input{Kind: partition.KindReplicaFetch, Replica: &partition.ReplicaFetch{
 			Replica: other, BrokerEpoch: -1, CurrentEpoch: w.p.Mark().LeaderEpoch, Offset: model.Offset(from), LastEpoch: -1,
 		}})
 	case 6:
 		r.asked = append(r.asked, id)
 		r.step(partition.Input{Kind: partition.KindWait, Wait: &partition.FetchWait{
-			Bound: partition.Bound(r.rng.IntN(3)), From: w.log.end, Seen: w.p.Mark(), Token: id}})
+			Bound: partition.Bound(r.rng.IntN(3)), From: w.plog.end, Seen: w.p.Mark(), Token: id}})
 	case 7:
 		r.step(partition.Input{Kind: partition.KindTick})
 	case 8:
