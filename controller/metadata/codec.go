@@ -36,34 +36,41 @@ func AppendEntry(dst []byte, e Entry) []byte {
 	dst = append(dst, frameVersion)
 	dst = binary.AppendVarint(dst, int64(e.Time))
 	dst = binary.AppendUvarint(dst, uint64(len(e.Records)))
+	c := coder{buf: dst, writing: true}
 	for _, r := range e.Records {
-		dst = appendRecord(dst, r)
+		c.append(r)
 	}
-	return dst
+	return c.buf
 }
 
 // RecordSize returns the encoded size of r in bytes.
 func RecordSize(r Record) int { return len(appendRecord(nil, r)) }
 
 func appendRecord(dst []byte, r Record) []byte {
-	dst = binary.AppendUvarint(dst, uint64(r.Kind()))
-	dst = binary.AppendUvarint(dst, recordVersion)
+	c := coder{buf: dst, writing: true}
+	c.append(r)
+	return c.buf
+}
+
+// append encodes one record with its tag.
+func (c *coder) append(r Record) {
+	c.buf = binary.AppendUvarint(c.buf, uint64(r.Kind()))
+	c.buf = binary.AppendUvarint(c.buf, recordVersion)
 	// The body's length goes in front of it: leave room for one byte, which is
 	// enough for most records, and move the body when it is not.
-	at := len(dst)
-	c := coder{buf: append(dst, 0), writing: true}
-	r.code(&c)
+	at := len(c.buf)
+	c.buf = append(c.buf, 0)
+	r.code(c)
 	size := len(c.buf) - at - 1
 	if size < 0x80 {
 		c.buf[at] = byte(size)
-		return c.buf
+		return
 	}
 	var prefix [binary.MaxVarintLen64]byte
 	n := binary.PutUvarint(prefix[:], uint64(size))
 	c.buf = append(c.buf, prefix[:n-1]...)
 	copy(c.buf[at+n:], c.buf[at+1:at+1+size])
 	copy(c.buf[at:], prefix[:n])
-	return c.buf
 }
 
 // DecodeEntry is the inverse of AppendEntry. It accepts exactly what
@@ -103,12 +110,12 @@ func (c *coder) record() Record {
 		c.err = fmt.Errorf("record kind %d version %d: %w", kind, version, ErrUnknownVersion)
 		return nil
 	}
-	body := coder{buf: c.buf[:size]}
-	r.code(&body)
-	if body.err == nil && len(body.buf) != 0 {
-		body.fail("%d bytes behind the fields of record kind %d", len(body.buf), kind)
+	rest := c.buf[size:]
+	c.buf = c.buf[:size]
+	if r.code(c); c.err == nil && len(c.buf) != 0 {
+		c.fail("%d bytes behind the fields of record kind %d", len(c.buf), kind)
 	}
-	c.buf, c.err = c.buf[size-len(body.buf):], body.err
+	c.buf = rest
 	return r
 }
 

@@ -20,13 +20,14 @@ type Edit struct {
 	brokers map[model.BrokerID]bool
 	configs map[Resource]bool
 	delta   Delta
-	scratch []byte
+	coder   coder           // for digests
+	element PartitionRecord // likewise
 }
 
 // topicEdit is a topic that this edit has copied.
 type topicEdit struct {
 	old, topic *Topic
-	changed    map[int32]bool
+	changed    []int32 // any order, with repetitions
 }
 
 // ApplyError says which record of an entry did not fit the image.
@@ -51,6 +52,7 @@ func NewEdit(base *Image) *Edit {
 		topics:  map[model.TopicID]*topicEdit{},
 		brokers: map[model.BrokerID]bool{},
 		configs: map[Resource]bool{},
+		coder:   coder{writing: true},
 	}
 }
 
@@ -73,11 +75,8 @@ func (e *Edit) Done() (*Image, *Delta) {
 		e.delta.Topics = append(e.delta.Topics, TopicDelta{Old: t})
 	}
 	for _, t := range e.topics { // order-free: sorted below
-		d := TopicDelta{Old: t.old, New: t.topic}
-		for p := range t.changed { // order-free: sorted below
-			d.Partitions = append(d.Partitions, p)
-		}
-		slices.Sort(d.Partitions)
+		slices.Sort(t.changed)
+		d := TopicDelta{Old: t.old, New: t.topic, Partitions: slices.Compact(t.changed)}
 		e.delta.Topics = append(e.delta.Topics, d)
 	}
 	slices.SortFunc(e.delta.Topics, compareTopicDeltas)
@@ -163,13 +162,10 @@ func (e *Edit) apply(at model.OffsetAndEpoch, r Record) string {
 // swap replaces the share of one element in the image hash: the old record's,
 // if any, by the new one's, if any.
 func (e *Edit) swap(old, now Record) {
-	var s sum128
 	if old != nil {
-		s, e.scratch = digest(old, e.scratch)
-		e.next.sum.sub(s)
+		e.next.sum.sub(e.coder.digest(old))
 	}
 	if now != nil {
-		s, e.scratch = digest(now, e.scratch)
-		e.next.sum.add(s)
+		e.next.sum.add(e.coder.digest(now))
 	}
 }

@@ -43,7 +43,7 @@ func (e *Edit) setBroker(b *BrokerRegistration) {
 	} else {
 		e.next.brokers = slices.Insert(e.next.brokers, i, b)
 	}
-	b.sum, e.scratch = digest(b.record(), e.scratch)
+	b.sum = e.coder.digest(b.record())
 	e.next.sum.add(b.sum)
 	e.brokers[b.ID] = true
 }

@@ -18,7 +18,7 @@ func (e *Edit) createTopic(r *TopicRecord) string {
 		return fmt.Sprintf("topic id %s exists", r.ID)
 	}
 	t := &Topic{ID: r.ID, Name: r.Name}
-	e.topics[r.ID] = &topicEdit{topic: t, changed: map[int32]bool{}}
+	e.topics[r.ID] = &topicEdit{topic: t}
 	e.store(t)
 	e.swap(nil, r)
 	return ""
@@ -42,7 +42,7 @@ func (e *Edit) editTopic(id model.TopicID) *topicEdit {
 	}
 	t := &Topic{ID: old.ID, Name: old.Name, Partitions: grown(old.Partitions)}
 	e.store(t)
-	e.topics[id] = &topicEdit{old: old, topic: t, changed: map[int32]bool{}}
+	e.topics[id] = &topicEdit{old: old, topic: t}
 	return e.topics[id]
 }
 
@@ -86,11 +86,11 @@ func (e *Edit) setPartition(t *topicEdit, n int32, p *PartitionRegistration) {
 	if old := t.topic.Partitions[n]; old != nil {
 		e.next.sum.sub(old.sum)
 	}
-	r := PartitionRecord{TopicID: t.topic.ID, Partition: n, PartitionRegistration: *p}
-	p.sum, e.scratch = digest(&r, e.scratch)
+	e.element = PartitionRecord{TopicID: t.topic.ID, Partition: n, PartitionRegistration: *p}
+	p.sum = e.coder.digest(&e.element)
 	e.next.sum.add(p.sum)
 	t.topic.Partitions[n] = p
-	t.changed[n] = true
+	t.changed = append(t.changed, n)
 }
 
 func (e *Edit) removeTopic(r *RemoveTopic) string {

@@ -41,17 +41,18 @@ func (s *sum128) sub(o sum128) {
 }
 
 // digest returns the digest of one element: its snapshot record as encoded at
-// the finalized metadata level.
-func digest(r Record, scratch []byte) (sum128, []byte) {
-	scratch = appendRecord(scratch[:0], r)
-	h := sha256.Sum256(scratch)
-	return sum128{binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:16])}, scratch
+// the finalized metadata level. c is a writing coder to use for it.
+func (c *coder) digest(r Record) sum128 {
+	c.buf = c.buf[:0]
+	c.append(r)
+	h := sha256.Sum256(c.buf)
+	return sum128{binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:16])}
 }
 
 // VoterSetHash returns the digest of the voter set, by which members notice that
 // they were started with different ones.
 func (m *Image) VoterSetHash() Hash {
-	s, _ := digest(&Voters{Voters: m.voters}, nil)
-	c := Image{sum: s}
-	return c.Hash()
+	c := coder{writing: true}
+	only := Image{sum: c.digest(&Voters{Voters: m.voters})}
+	return only.Hash()
 }

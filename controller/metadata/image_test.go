@@ -20,8 +20,8 @@ var m0 = model.OffsetAndEpoch{Offset: 9, Epoch: 2}
 func rehash(m *Image) Hash {
 	var sum sum128
 	for r := range m.Records() {
-		s, _ := digest(r, nil)
-		sum.add(s)
+		c := coder{writing: true}
+		sum.add(c.digest(r))
 	}
 	c := Image{sum: sum}
 	return c.Hash()
