@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -44,7 +43,7 @@ func makeCorpus(t *testing.T, keyed bool) corpus {
 	defer f.Close()
 	hash, w := sha256.New(), bufio.NewWriterSize(f, 1<<20)
 	size, lines := 0, 0
-	err = eachSourceLine(func(line []byte) bool {
+	err = eachSourceLine(goRoot(t), func(line []byte) bool {
 		if keyed {
 			line = append(fmt.Appendf(nil, "k%d\t", lines%1000), line...)
 		}
@@ -69,11 +68,16 @@ func makeCorpus(t *testing.T, keyed bool) corpus {
 	return c
 }
 
+// goRoot is where the Go toolchain lies.
+func goRoot(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(run(t, nil, "go", "env", "GOROOT").Stdout)
+}
+
 // eachSourceLine calls fn with the lines of the Go library's source, in the
 // order of file names, until fn is false.
-func eachSourceLine(fn func(line []byte) bool) error {
-	root := filepath.Join(runtime.GOROOT(), "src")
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+func eachSourceLine(root string, fn func(line []byte) bool) error {
+	return filepath.WalkDir(filepath.Join(root, "src"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

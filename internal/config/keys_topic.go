@@ -1,7 +1,5 @@
 package config
 
-import "math"
-
 const (
 	hourMs   = 3600 * 1000
 	minuteMs = 60 * 1000
@@ -109,5 +107,4 @@ var topicKeys = []Key{
 var (
 	compressionWant   = oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 	timestampTypeWant = oneOf("CreateTime", "LogAppendTime")
-	unbounded         = math.Inf(1)
 )
