@@ -117,7 +117,7 @@ func countDumped(t *testing.T, segment string, counts map[string]int) {
 	out := run(t, nil, binary, "log", "dump", "--json", segment).Stdout
 	for line := range strings.Lines(out) {
 		var item struct {
-			Codec *string `json:"codec"`
+			Codec *string `json:"compresscodec"`
 		}
 		if err := json.Unmarshal([]byte(line), &item); err != nil {
 			t.Fatalf("log dump of %s: %v in %q", segment, err, line)
