@@ -116,10 +116,8 @@ func (b *Broker) registrationFacts() controller.RegistrationFacts {
 	default:
 		facts.Stop = metadata.StopPower
 	}
-	for _, h := range b.replicas.All() {
-		if h.State().Code != 0 {
-			facts.Damaged = append(facts.Damaged, h.ID())
-		}
+	for _, f := range b.replicas.FailedReplicas() {
+		facts.Damaged = append(facts.Damaged, f.ID)
 	}
 	return facts
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition/host"
-	"github.com/tidemark/tidemark/protocol"
 	"github.com/tidemark/tidemark/protocol/server"
 )
 
@@ -19,56 +19,37 @@ import (
 func (b *Broker) handleDescribeLogDirs(r *server.Request) {
 	req := r.Msg.(*kmsg.DescribeLogDirsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeLogDirsResponse)
-	wanted := wantedPartitions(req)
-	all := b.replicas.All()
-	for _, d := range b.dirs.All() {
-		rd := kmsg.NewDescribeLogDirsResponseDir()
-		rd.Dir, rd.TotalBytes, rd.UsableBytes = d.Path(), -1, -1
-		if !d.Online() {
-			rd.ErrorCode = protocol.CodeKafkaStorageError
-			resp.Dirs = append(resp.Dirs, rd)
-			continue
-		}
-		if available, total, err := b.fs.Free(d.Path()); err == nil {
-			rd.TotalBytes, rd.UsableBytes = total, available
-		}
-		for _, h := range all {
-			if h.Dir() == d.Path() && wanted(h) {
-				addLogDirPartition(&rd, h)
-			}
-		}
-		resp.Dirs = append(resp.Dirs, rd)
+	var want func(model.TopicPartition) bool
+	if req.Topics != nil {
+		want = func(tp model.TopicPartition) bool { return names(req, tp) }
+	}
+	for _, d := range b.replicas.DescribeDirs(want) {
+		resp.Dirs = append(resp.Dirs, describedDir(&d))
 	}
 	r.Reply(resp)
 }
 
-func wantedPartitions(req *kmsg.DescribeLogDirsRequest) func(*host.Hosted) bool {
-	if req.Topics == nil {
-		return func(*host.Hosted) bool { return true }
-	}
-	return func(h *host.Hosted) bool {
-		tp := h.TopicPartition()
-		return slices.ContainsFunc(req.Topics, func(t kmsg.DescribeLogDirsRequestTopic) bool {
-			return t.Topic == tp.Topic && slices.Contains(t.Partitions, tp.Partition)
-		})
-	}
+func names(req *kmsg.DescribeLogDirsRequest, tp model.TopicPartition) bool {
+	return slices.ContainsFunc(req.Topics, func(t kmsg.DescribeLogDirsRequestTopic) bool {
+		return t.Topic == tp.Topic && slices.Contains(t.Partitions, tp.Partition)
+	})
 }
 
-// addLogDirPartition appends to the last topic of rd or begins another:
-// partitions come sorted by topic.
-func addLogDirPartition(rd *kmsg.DescribeLogDirsResponseDir, h *host.Hosted) {
-	s, tp := h.State(), h.TopicPartition()
-	if s.View == nil {
-		return
+func describedDir(d *host.DirInfo) kmsg.DescribeLogDirsResponseDir {
+	rd := kmsg.NewDescribeLogDirsResponseDir()
+	rd.Dir, rd.ErrorCode, rd.TotalBytes, rd.UsableBytes = d.Path, d.Code, d.TotalBytes, d.UsableBytes
+	for i := range d.Replicas {
+		// Replicas come sorted by topic.
+		ri := &d.Replicas[i]
+		if n := len(rd.Topics); n == 0 || rd.Topics[n-1].Topic != ri.Partition.Topic {
+			rt := kmsg.NewDescribeLogDirsResponseDirTopic()
+			rt.Topic = ri.Partition.Topic
+			rd.Topics = append(rd.Topics, rt)
+		}
+		rp := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+		rp.Partition, rp.Size, rp.OffsetLag = ri.Partition.Partition, ri.Size, ri.OffsetLag
+		rt := &rd.Topics[len(rd.Topics)-1]
+		rt.Partitions = append(rt.Partitions, rp)
 	}
-	if n := len(rd.Topics); n == 0 || rd.Topics[n-1].Topic != tp.Topic {
-		rt := kmsg.NewDescribeLogDirsResponseDirTopic()
-		rt.Topic = tp.Topic
-		rd.Topics = append(rd.Topics, rt)
-	}
-	rp := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-	rp.Partition, rp.Size = tp.Partition, s.View.Size()
-	rp.OffsetLag = max(int64(s.HighWatermark-s.LogEnd), 0)
-	rt := &rd.Topics[len(rd.Topics)-1]
-	rt.Partitions = append(rt.Partitions, rp)
+	return rd
 }

@@ -13,32 +13,30 @@ import (
 // the controller must not wait for it. Those who want to answer a client only
 // when its change is in force here wait for an offset.
 //
+// It is a queue that a spare works off, one at a time. It is no loop, since what
+// it does blocks and enters loops.
+//
 // Images are held until the partitions have been loaded from the image that the
 // process started with; those up to it are in force by then.
 type publisher struct {
-	box   *loop.Box[published]
+	rt    loop.Runtime
 	apply func(img *metadata.Image, d *metadata.Delta)
 
-	// mu is held while an image is brought into force, so that close can wait
-	// for that to end.
-	mu     sync.Mutex
-	closed bool
-
-	// What follows belongs to the loop.
-
-	loaded  bool         // the partitions have been loaded
-	held    []published  // images that came before
-	applied model.Offset // offset of the last image in force
+	// mu guards what follows; it is never held while apply runs.
+	mu      sync.Mutex
+	queue   []publication
 	waiters []appliedWaiter
+	loaded  bool         // the partitions have been loaded
+	applied model.Offset // offset of the last image in force
+	called  bool         // a spare was asked for and has not come yet
+	running bool         // a spare is at it
+	closed  bool
+	idle    sync.Cond // on mu: running became false
 }
 
-// published is a message to the publisher: an image, a waiter, or the offset of
-// the image that the partitions were loaded from.
-type published struct {
-	img    *metadata.Image
-	delta  *metadata.Delta
-	waiter *appliedWaiter
-	loaded model.Offset // with neither image nor waiter
+type publication struct {
+	img   *metadata.Image
+	delta *metadata.Delta
 }
 
 // appliedWaiter is told once the image at an offset is in force on this broker.
@@ -48,58 +46,91 @@ type appliedWaiter struct {
 }
 
 func newPublisher(rt loop.Runtime, apply func(*metadata.Image, *metadata.Delta)) *publisher {
-	p := &publisher{apply: apply, applied: model.NoOffset}
-	p.box = loop.NewBox[published](p, rt)
+	p := &publisher{rt: rt, apply: apply, applied: model.NoOffset}
+	p.idle.L = &p.mu
 	return p
 }
 
 // publish queues an image. It is a quorum.Subscriber.
 func (p *publisher) publish(img *metadata.Image, d *metadata.Delta) {
-	p.box.Post(published{img: img, delta: d})
+	p.mu.Lock()
+	p.queue = append(p.queue, publication{img, d})
+	p.wake()
 }
 
 // start lets images above offset at take effect; that one is in force.
-func (p *publisher) start(at model.Offset) { p.box.Post(published{loaded: at}) }
+func (p *publisher) start(at model.Offset) {
+	p.mu.Lock()
+	p.loaded, p.applied = true, at
+	p.wake()
+}
 
 // await has done delivered once the image at the offset is in force.
 func (p *publisher) await(at model.Offset, done loop.Delivery) {
-	p.box.Post(published{waiter: &appliedWaiter{at: at, done: done}})
+	p.mu.Lock()
+	p.waiters = append(p.waiters, appliedWaiter{at: at, done: done})
+	p.wake()
 }
 
-// Handle implements loop.Handler.
-func (p *publisher) Handle(_ model.Now, m published, out *loop.Outbox) {
-	switch {
-	case m.waiter != nil:
-		p.waiters = append(p.waiters, *m.waiter)
-	case m.img == nil:
-		p.loaded, p.applied = true, m.loaded
-		held := p.held
-		p.held = nil
-		for _, h := range held {
-			p.take(h)
-		}
-	default:
-		p.take(m)
-	}
-	p.release(out)
-}
-
-func (p *publisher) take(m published) {
-	switch {
-	case !p.loaded:
-		p.held = append(p.held, m)
-	case m.img.At().Offset > p.applied && p.enforce(m):
-		p.applied = m.img.At().Offset
+// wake asks for a spare unless one is at work, and unlocks.
+func (p *publisher) wake() {
+	call := p.loaded && !p.called && !p.running && !p.closed
+	p.called = p.called || call
+	p.mu.Unlock()
+	if call {
+		p.rt.Spare(p)
 	}
 }
 
-func (p *publisher) enforce(m published) bool {
+// Deliver implements loop.Delivery: it works the queue off.
+func (p *publisher) Deliver(now model.Now) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.closed {
-		p.apply(m.img, m.delta)
+	p.called, p.running = false, true
+	for !p.closed {
+		if p.tell(now) {
+			continue // more may have come meanwhile
+		}
+		if len(p.queue) == 0 {
+			break
+		}
+		next := p.queue[0]
+		p.queue[0] = publication{}
+		p.queue = p.queue[1:]
+		if at := next.img.At().Offset; at > p.applied {
+			p.mu.Unlock()
+			p.apply(next.img, next.delta)
+			p.mu.Lock()
+			p.applied = at
+		}
 	}
-	return !p.closed
+	p.running = false
+	p.idle.Broadcast()
+}
+
+// tell delivers to those whose offset has been reached, if there are any. Called
+// with mu held, which it gives up meanwhile.
+func (p *publisher) tell(now model.Now) bool {
+	var ready []loop.Delivery
+	kept := p.waiters[:0]
+	for _, w := range p.waiters {
+		if w.at <= p.applied {
+			ready = append(ready, w.done)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	clear(p.waiters[len(kept):])
+	p.waiters = kept
+	if len(ready) == 0 {
+		return false
+	}
+	p.mu.Unlock()
+	for _, d := range ready {
+		d.Deliver(now)
+	}
+	p.mu.Lock()
+	return true
 }
 
 // close waits for what is under way; no image takes effect afterwards.
@@ -107,24 +138,7 @@ func (p *publisher) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-}
-
-// release tells those whose offset has been reached.
-func (p *publisher) release(out *loop.Outbox) {
-	kept := p.waiters[:0]
-	for _, w := range p.waiters {
-		if p.loaded && w.at <= p.applied {
-			out.Add(w.done)
-		} else {
-			kept = append(kept, w)
-		}
+	for p.running {
+		p.idle.Wait()
 	}
-	clear(p.waiters[len(kept):])
-	p.waiters = kept
 }
-
-// NextDeadline implements loop.Handler.
-func (p *publisher) NextDeadline() model.Instant { return model.Never }
-
-// Tick implements loop.Handler.
-func (p *publisher) Tick(model.Now, *loop.Outbox) {}
