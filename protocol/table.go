@@ -1,3 +1,5 @@
+//go:generate go run ./internal/apidoc ../docs/APIS.md
+
 package protocol
 
 // The keys of the APIs in the table. Source: the Kafka protocol guide.
@@ -79,7 +81,7 @@ var table = [...]API{
 		Key: KeyAlterConfigs, Name: "AlterConfigs", Min: 0, Max: 2, ServedMin: 0, Flexible: 2, Class: ClassAdmin, Scope: OnBroker | OnController,
 	},
 	KeyDescribeLogDirs: {
-		Key: KeyDescribeLogDirs, Name: "DescribeLogDirs", Min: 1, Max: 4, ServedMin: 1, Flexible: 2, Class: ClassMetadata, Scope: OnBroker,
+		Key: KeyDescribeLogDirs, Name: "DescribeLogDirs", Min: 1, Max: 5, ServedMin: 1, Flexible: 2, Class: ClassMetadata, Scope: OnBroker,
 	},
 	KeyCreatePartitions: {
 		Key: KeyCreatePartitions, Name: "CreatePartitions", Min: 0, Max: 3, ServedMin: 0, Flexible: 2, Class: ClassAdmin, Scope: OnBroker | OnController,

@@ -32,6 +32,6 @@ func Names() []Mutant {
 		{"part-ack-before-append", "a produce with acks=1 is answered before its append was carried out"},
 		{"part-dup-acked-early", "a retried batch with acks=all is answered before the original is replicated"},
 		{"part-hw-ignores-pending-isr", "the high watermark passes a replica that is being added to the ISR"},
-		{"shell-frame-reused", "a connection reads into a buffer that a queued request still holds"},
+		{"shell-frame-reused", "a connection reads into a frame that a request still holds"},
 	}
 }

@@ -6,12 +6,15 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/tidemark/tidemark/internal/lifecycle"
 	"github.com/tidemark/tidemark/internal/model"
@@ -214,4 +217,29 @@ func topicOf(t testing.TB, body []byte) string {
 		t.Fatalf("answer has %d topics", len(resp.Topics))
 	}
 	return *resp.Topics[0].Topic
+}
+
+// lines collects log lines.
+type lines struct {
+	obs  *observer.ObservedLogs
+	core zapcore.Core
+}
+
+func newLines() *lines {
+	core, obs := observer.New(zapcore.DebugLevel)
+	return &lines{obs: obs, core: core}
+}
+
+func (l *lines) logger() *zap.Logger { return zap.New(l.core) }
+
+func (l *lines) count(message string) int { return l.obs.FilterMessage(message).Len() }
+
+// eventually waits until cond holds.
+func eventually(t testing.TB, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("it has not come about within 10 s")
+		}
+	}
 }

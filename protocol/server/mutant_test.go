@@ -1,0 +1,20 @@
+//go:build mutants
+
+package server
+
+import (
+	"testing"
+
+	"github.com/tidemark/tidemark/internal/mutant"
+)
+
+// TestMutantFrameReusedIsCaught uses a pipe, over which a frame is always filled
+// again at once, so that the mutant has its effect each time.
+func TestMutantFrameReusedIsCaught(t *testing.T) {
+	defer mutant.Set("shell-frame-reused")()
+	for _, size := range retainedSizes() {
+		if !retained(t, "pipe", size) {
+			t.Errorf("records of %d bytes: nobody noticed that the frame was reused", size)
+		}
+	}
+}
