@@ -42,7 +42,7 @@ type Config struct {
 
 	IdleMax    time.Duration // without a request: 10 min (connections.max.idle.ms)
 	WriteMax   time.Duration // without the peer reading a byte of what we send: 30 s
-	FrameMin   time.Duration // a begun frame must grow by FrameMinBytes, or end, in this time: 60 s
+	FrameMin   time.Duration // a begun frame must grow by FrameMinBytes, or end, in this time: 60 s; in a thirtieth of it if others wait for its memory
 	PreAuthMax time.Duration // for authentication as a whole: 10 s
 
 	// SendfileMin is the length from which record bytes go from the file to

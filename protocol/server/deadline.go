@@ -19,6 +19,9 @@ func (c *Conn) arm() error {
 			c.frameAt, c.frameHave = now, c.w-c.r
 		}
 		until = c.frameAt + model.Instant(c.srv.cfg.FrameMin)
+		if c.token {
+			until = min(until, now+c.tokenStall())
+		}
 	}
 	if c.listener.Authenticate && !c.authenticated.Load() {
 		until = min(until, c.startedAt+model.Instant(c.srv.cfg.PreAuthMax))
@@ -69,17 +72,24 @@ func (c *Conn) expired() error {
 	return c.setReadDeadline(last + model.Instant(cfg.IdleMax))
 }
 
+// tokenStall is how often a connection that holds the budget's token must show
+// progress while others wait for it.
+func (c *Conn) tokenStall() model.Instant { return model.Instant(c.srv.cfg.FrameMin) / 30 }
+
 // frameExpired judges a frame of which a part has come.
 func (c *Conn) frameExpired(now model.Instant) error {
 	have, most := c.w-c.r, c.srv.cfg.FrameMin
+	if c.token && c.srv.frames.budget.waiters.Load() > 0 {
+		if have-c.tokenHave < FrameMinBytes {
+			return fmt.Errorf("%w: %d bytes of a frame of %d came while others waited for memory", errBadFrame, have-c.tokenHave, c.need)
+		}
+		c.tokenHave = have
+	}
 	if now-c.frameAt < model.Instant(most) {
 		return nil
 	}
 	if have-c.frameHave < FrameMinBytes {
 		return fmt.Errorf("%w: %d bytes of a frame of %d came in %v", errBadFrame, have-c.frameHave, c.need, most)
-	}
-	if c.token && c.srv.frames.budget.waiters.Load() > 0 {
-		return fmt.Errorf("%w: frame of %d not complete after %v while others wait for memory", errBadFrame, c.need, most)
 	}
 	c.frameAt, c.frameHave = now, have
 	return nil

@@ -92,6 +92,7 @@ func TestMixedAnswers(t *testing.T) {
 				conns.Go(func() { mixed(t, h.open(over), 700) })
 			}
 			conns.Wait()
+			h.stop()
 			close(later)
 			work.Wait()
 		})

@@ -25,13 +25,14 @@ type reader struct {
 	r, w int    // in.buf[r:w] is read but not handled
 	need int    // bytes from r that the frame at r takes as a whole, if known, else 0
 
-	now      model.Now // of the last burst
-	clientID string    // of the last request
-	want     int       // the longest frame met lately, if longer than frameStart
-	calm     int       // frames since then that were not
-	full     bool      // the last read filled the buffer
-	flushDue bool      // enough answers have gathered to be written now
-	token    bool      // the budget's token is ours
+	now       model.Now // of the last burst
+	clientID  string    // of the last request
+	want      int       // the longest frame met lately, if longer than frameStart
+	calm      int       // frames since then that were not
+	full      bool      // the last read filled the buffer
+	flushDue  bool      // enough answers have gathered to be written now
+	token     bool      // the budget's token is ours
+	tokenHave int       // how much of the frame there was when that was last looked at
 
 	armed     model.Instant // when the read deadline ends a read
 	frameAt   model.Instant // when the progress of the frame at r was last looked at; 0: never
@@ -441,6 +442,7 @@ func (c *Conn) acquire(n int) (*frame, error) {
 		return pool.get(n, false), nil
 	}
 	wait, token := pool.budget.ask(int64(size), c.frameBytesMax())
+	waited := wait != nil
 	for granted := wait == nil; !granted; {
 		select {
 		case token = <-wait.granted:
@@ -455,7 +457,11 @@ func (c *Conn) acquire(n int) (*frame, error) {
 			}
 		}
 	}
-	c.token = token
+	if waited {
+		// The time that we waited is not the peer's.
+		c.now, c.frameAt = c.srv.cfg.Clock.Now(), 0
+	}
+	c.token, c.tokenHave = token, c.w-c.r
 	return pool.get(n, true), nil
 }
 

@@ -93,8 +93,9 @@ func (r *Request) Abandoned() bool { return r.Conn.Closed() }
 
 // unref ends one of the uses of r; the last gives it back to the pool.
 func (r *Request) unref() {
+	// Unless it was the last use r belongs to others from here on.
 	n := r.refs.Add(-1)
-	assert.That(n >= 0, "request %d of API %d used after its end", r.Header.CorrelationID, r.Header.Key)
+	assert.That(n >= 0, "request released %d times too often", -n)
 	if n == 0 {
 		r.Msg, r.Body, r.frame, r.Conn = nil, nil, nil, nil
 		requests.Put(r)
