@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"math/rand/v2"
 	"os"
 
 	"go.uber.org/zap"
@@ -26,7 +27,7 @@ func (b *Broker) Boot(done func(error)) error {
 	var err error
 	b.dirs, err = host.OpenDirs(host.DirOptions{
 		FS: b.fs, Paths: b.config.LogDirs, NodeID: b.config.NodeID, ClusterID: b.config.ClusterID,
-		Machine: b.world.Machine, Rand: b.rand, Logger: b.logger,
+		Machine: b.world.Machine, Rand: b.newRand(), Logger: b.logger,
 	})
 	if err != nil {
 		return err
@@ -67,21 +68,33 @@ func (b *Broker) build() {
 	b.topics.broker = b.config
 	b.replicas = host.NewReplicaManager(host.Deps{
 		RT: b.rt, FS: b.fs, Dirs: b.dirs, Self: b.config.NodeID, Broker: b.config, Topic: b.topics.of,
-		Logger: b.logger, Rand: b.rand, Group: b.world.Group, Executor: b.world.Executor, Flusher: b.world.Flusher,
+		Logger: b.logger, Rand: b.newRand(), Group: b.world.Group, Executor: b.world.Executor, Flusher: b.world.Flusher,
 	})
-	b.sessions = host.NewFetchSessionCache(int(b.config.Server.FetchSessionsMax), b.rand)
+	b.sessions = host.NewFetchSessionCache(int(b.config.Server.FetchSessionsMax), b.newRand())
 	b.publisher = newPublisher(b.rt, b.replicas.Apply)
 	b.quorum = quorum.New(quorum.Config{
 		FS: b.fs, Dir: b.config.MetadataDir, NodeID: b.config.NodeID,
 		DirectoryID: metadata.DirectoryID(b.metadataDir().ID()), ClusterID: b.dirs.ClusterID(), Used: !b.dirs.Virgin(),
 		Features:     []metadata.Feature{{Name: metadataFeature, Level: 1}},
 		SegmentBytes: b.config.Quorum.SegmentBytes, SnapshotBytes: b.config.Quorum.SnapshotBytesMax,
-		Controller: b.controllerConfig(), Recover: b.recoverTopics, RT: b.rt, Logger: b.logger, Rand: b.rand,
+		Controller: b.controllerConfig(), Recover: b.recoverTopics, Recovered: b.metadataRecovered, Failed: b.fail,
+		RT: b.rt, Logger: b.logger, Rand: b.newRand(),
 	})
 	b.quorum.Subscribe(b.publisher.publish)
 	b.creator = newAutoCreator(b.submitApplied)
 	b.producerIDs = &producerIDs{b: b}
 	b.membership = newMembership(b)
+}
+
+// newRand returns a source of chance of its own: each part runs on a goroutine
+// of its own and a source has no lock. Called while one goroutine builds.
+func (b *Broker) newRand() *rand.Rand { return rand.New(rand.NewPCG(b.rand.Uint64(), b.rand.Uint64())) }
+
+// metadataRecovered tells what was lost of a metadata log that was damaged.
+func (b *Broker) metadataRecovered(r quorum.Receipt) {
+	b.logger.Error("the metadata log was damaged and has been rebuilt", zap.Error(r.Cause),
+		zap.Stringer("believed_up_to", r.Base), zap.Stringer("continues_at", r.At), zap.Strings("topics_found", r.Topics),
+		zap.Int("partitions_found", r.Partitions), zap.String("kept", r.Kept))
 }
 
 // metadataDir returns the log directory that the metadata log is in; with a
@@ -101,7 +114,7 @@ func (b *Broker) controllerConfig() controller.Config {
 	c.ReplicationFactor = int16(b.config.Topics.DefaultReplicationFactor)
 	c.SessionTimeout = b.config.Quorum.BrokerSessionTimeout
 	c.HeartbeatInterval = b.config.Quorum.BrokerHeartbeatInterval
-	c.Rules, c.Rand = configRules{b.config}, b.rand
+	c.Rules, c.Rand = controller.NewConfigRules(b.config), b.newRand()
 	return c
 }
 

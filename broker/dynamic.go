@@ -1,0 +1,16 @@
+package broker
+
+import (
+	"strconv"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/config"
+)
+
+// dynamicOf returns the dynamic broker settings that hold on this node.
+func dynamicOf(m *metadata.Image, c *config.Broker) config.Dynamic {
+	return config.Dynamic{
+		Broker:  m.Config(metadata.BrokerResource, strconv.Itoa(int(c.NodeID))),
+		Cluster: m.Config(metadata.BrokerResource, ""),
+	}
+}
