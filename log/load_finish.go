@@ -337,6 +337,11 @@ func (ld *loader) startEmpty() error {
 			return err
 		}
 	}
+	if ld.fileEpochs != nil {
+		if err := l.clearEpochs(); err != nil {
+			return err
+		}
+	}
 	fresh, err := l.createSegment(l.logStart)
 	if err != nil {
 		return err

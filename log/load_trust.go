@@ -227,7 +227,8 @@ func (ld *loader) adopt(i int, w *headerWalk, t *tip) error {
 }
 
 // trustTxns reads the transaction index of a trusted segment; one that is not
-// what was sealed, or can't be read, is computed anew in pass E.
+// what was sealed, or can't be read, or is missing like the other indexes, is
+// computed anew in pass F.
 func (ld *loader) trustTxns(i int) error {
 	s := ld.found[i]
 	name := fileName(s.base, txnSuffix)
@@ -239,7 +240,7 @@ func (ld *loader) trustTxns(i int) error {
 		}
 	}
 	txns, err := decodeTxns(b, s.base, s.end)
-	if err != nil || s.fromSwap || (s.seal != nil && digest(b) != s.seal.txnsCRC) {
+	if err != nil || s.fromSwap || s.scanned && !ld.side[name] || (s.seal != nil && digest(b) != s.seal.txnsCRC) {
 		ld.report.Rebuilt = append(ld.report.Rebuilt, name)
 		ld.txnsMissing = append(ld.txnsMissing, i)
 		return nil

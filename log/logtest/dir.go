@@ -92,6 +92,9 @@ func checkOffsetIndex(raw []byte, base model.Offset, batches []placed) error {
 	if len(raw)%8 != 0 {
 		return fmt.Errorf(".index of %d bytes", len(raw))
 	}
+	for n := len(raw); n >= 8 && binary.BigEndian.Uint64(raw[n-8:]) == 0; n -= 8 {
+		raw = raw[:n-8] // preallocated by Kafka
+	}
 	last := int64(-1)
 	for i := 0; i < len(raw); i += 8 {
 		rel, pos := int64(binary.BigEndian.Uint32(raw[i:])), int64(binary.BigEndian.Uint32(raw[i+4:]))
