@@ -289,6 +289,17 @@ func TestHostile(t *testing.T) {
 		b[at] = v
 		return b
 	}
+	// flags changes a frame's flags or block size and signs the header again.
+	flags := func(at int, v byte) []byte {
+		b := change(frame, at, v)
+		b[6] = byte(xxh32(b[4:6]) >> 8)
+		return b
+	}
+	sums := lz4Frame(text(1, 5000), lz4.BlockChecksumOption(true))
+	big := append(bytes.Clone(frame[:7]), 1, 0, 1, 0x80) // a raw block of 64 KiB + 1
+	big[5] = lz4BlockSizeID
+	big[6] = byte(xxh32(big[4:6]) >> 8)
+	big = append(append(big, make([]byte, 64<<10+1)...), 0, 0, 0, 0)
 	zs, err := Compress(nil, Zstd, 0, text(1, 5000))
 	if err != nil {
 		t.Fatal(err)
@@ -315,9 +326,16 @@ func TestHostile(t *testing.T) {
 		{"gzip noise", Gzip, noise(1, 100), ErrCorrupt},
 		{"lz4 nothing", LZ4, nil, ErrCorrupt},
 		{"lz4 legacy", LZ4, legacy.Bytes(), ErrCorrupt},
-		{"lz4 dependent blocks", LZ4, change(frame, 4, frame[4]&^lz4Independent), ErrCorrupt},
-		{"lz4 dictionary", LZ4, change(frame, 4, frame[4]|1), ErrCorrupt},
+		{"lz4 dependent blocks", LZ4, flags(4, frame[4]&^lz4Independent), ErrCorrupt},
+		{"lz4 dictionary", LZ4, flags(4, frame[4]|1), ErrCorrupt},
 		{"lz4 header checksum", LZ4, change(frame, 6, frame[6]+1), ErrCorrupt},
+		{"lz4 as it was", LZ4, flags(4, frame[4]), nil},
+		{"lz4 version 2", LZ4, flags(4, frame[4]^0xc0), ErrCorrupt},
+		{"lz4 block size 3", LZ4, flags(5, 3<<4), ErrCorrupt},
+		{"lz4 block size reserved bit", LZ4, flags(5, 0x41), ErrCorrupt},
+		{"lz4 block sums", LZ4, sums, nil},
+		{"lz4 block sum is wrong", LZ4, change(sums, len(sums)-5, sums[len(sums)-5]+1), ErrCorrupt},
+		{"lz4 block over the block size", LZ4, big, ErrCorrupt},
 		{"lz4 block of 2 GiB", LZ4, change(frame, 10, 0x7f), ErrCorrupt},
 		{"lz4 bytes behind the frame", LZ4, append(bytes.Clone(frame), 1, 2, 3), ErrCorrupt},
 		{"lz4 two frames", LZ4, append(bytes.Clone(frame), frame...), ErrCorrupt},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand"
 	"testing"
@@ -165,7 +166,9 @@ func TestEachStopsAndLimits(t *testing.T) {
 
 // TestEachRefuses feeds damaged records; every damage is a *CorruptError.
 func TestEachRefuses(t *testing.T) {
-	for name, raw := range hostileRecords() {
+	hs := hostileRecords()
+	maps.Copy(hs, hostileLong())
+	for name, raw := range hs {
 		for _, c := range codecs {
 			b := wrap(c, raw.count, raw.bytes)
 			err := b.Each(1<<20, func(*Record) error { return nil })
@@ -313,4 +316,36 @@ func hostileRecords() map[string]hostile {
 		m["large, "+name] = hostile{1, b}
 	}
 	return m
+}
+
+// hostileLong are damaged records that are long enough for the quick walk, and
+// some that a reader which goes on behind the damage would find whole again.
+func hostileLong() map[string]hostile {
+	key := append([]byte{0, 0, 0, 40}, "twenty bytes of key."...)
+	long := func(tail ...byte) []byte { return rec(append(bytes.Clone(key), tail...)...) }
+	null := func(lens ...byte) []byte {
+		return rec(append(append([]byte{0, 0, 0}, lens...), "twenty bytes of data"...)...)
+	}
+	good := long(1, 0)
+	whole := rec(0, 0, 2, 1, 1, 0)
+	big := append(appendVarint([]byte{0, 0, 0}, 3*compress.WindowSize), make([]byte, 3*compress.WindowSize)...)
+	return map[string]hostile{
+		"long, longer than its fields":      {1, long(1, 0, 0)},
+		"long, value -2":                    {1, long(3, 0)},
+		"long, value missing":               {1, long()},
+		"long, count missing":               {1, long(1)},
+		"long, value passes by one":         {1, long(4, 0)},
+		"long, value takes the count":       {1, long(2, 0)},
+		"long, header missing":              {1, long(1, 2)},
+		"long, key -2":                      {1, null(3, 40, 0)},
+		"long, key -5":                      {1, null(9, 40, 0)},
+		"long, null key and too long":       {1, append(null(1, 38), 0)},
+		"long, fewer than promised":         {2, good},
+		"long, more than promised":          {1, append(bytes.Clone(good), good...)},
+		"long, negative length":             {1, append([]byte{good[0] + 1}, good[1:]...)},
+		"long, a record inside":             {2, long(append([]byte{1, 0}, whole...)...)},
+		"long, a record behind a value":     {2, append(long(1, 0, whole[0]), whole[1:]...)},
+		"larger than a window, one inside":  {2, rec(append(append(big, 1, 0), whole...)...)},
+		"larger than a window, null inside": {2, rec(append(append(bytes.Clone(big), 3, 0), whole...)...)},
+	}
 }

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"math/rand"
 	"strings"
@@ -64,7 +65,9 @@ func equal(a, b []int32) bool {
 // not, and costs no more memory than the batch.
 func TestValidateHostile(t *testing.T) {
 	r := rules()
-	for name, h := range hostileRecords() {
+	hs := hostileRecords()
+	maps.Copy(hs, hostileLong())
+	for name, h := range hs {
 		for _, c := range codecs {
 			p, rej := Validate(wrap(c, h.count, h.bytes), &r)
 			if rej == nil || rej.Code != CodeInvalidRecord || rej.Early || rej.Records != nil {
@@ -103,8 +106,12 @@ func TestWrongMaxTimestamp(t *testing.T) {
 		for want, gs := range map[model.Timestamp][]given{
 			300: {{0, 100, nil, nil, nil}, {1, 300, nil, nil, nil}, {2, 200, nil, nil, nil}},
 			-1:  {{0, -1, nil, nil, nil}, {1, -1, nil, nil, nil}},
+			-2:  {{0, -5, nil, nil, nil}, {1, -9, nil, nil, nil}}, // see below
 		} {
-			for _, wrong := range []int64{-1, 0, 299, 1 << 50} {
+			if want == -2 {
+				want = -1 // no timestamp is above "none"
+			}
+			for _, wrong := range []int64{-7, 0, 299, 1 << 50} {
 				in := edit(buildGiven(Options{Codec: c}, gs), func(b Batch) { put(b, posMaxTimestamp, 8, wrong) })
 				p, rej := Validate(in, &r)
 				if rej != nil || p.Owned || &p.Batch[0] != &in[0] {
@@ -149,6 +156,25 @@ func TestWrongDeltas(t *testing.T) {
 			t.Errorf("%s: %v", c, err)
 		}
 		checkRebuilt(t, in, right, c)
+	}
+}
+
+// TestRebuildMovesTimestamps: the rebuilt batch's base is the first record's
+// timestamp, whatever the producer counted from.
+func TestRebuildMovesTimestamps(t *testing.T) {
+	raw := append(rec(0, 20, 4, 1, 1, 0), rec(0, 9, 0, 1, 1, 0)...)                                               // +10, −5
+	raw = append(raw, rec(append(append([]byte{0, 80, 4, 60}, "thirty bytes that are the key."...), 1, 0)...)...) // +40
+	for _, c := range codecs {
+		in := edit(wrap(c, 3, raw), func(b Batch) { put(b, posBaseTimestamp, 8, 1000) })
+		r := rules()
+		p, rej := Validate(in, &r)
+		if rej != nil || !p.Owned {
+			t.Fatalf("%s: %+v", c, rej)
+		}
+		want := []given{{0, 1010, nil, nil, nil}, {1, 995, nil, nil, nil}, {2, 1040, []byte("thirty bytes that are the key."), nil, nil}}
+		if err := checkEach(p.Batch, want); err != nil || p.Batch.BaseTimestamp() != 1010 || p.Batch.MaxTimestamp() != 1040 {
+			t.Errorf("%s: base %d, max %d, %v", c, p.Batch.BaseTimestamp(), p.Batch.MaxTimestamp(), err)
+		}
 	}
 }
 
