@@ -474,6 +474,19 @@ func TestLargeBlock(t *testing.T) {
 			t.Errorf("%s: %d bytes of %d, %v", name, len(got), len(src), err)
 		}
 	}
+	for _, whole := range [][]byte{
+		s2.EncodeSnappy(nil, text(1, 70_000)), bareZeros(500),
+		binary.LittleEndian.AppendUint32([]byte{8, 60 << 2, 3, 1, 2, 3, 4, 3<<2 | 3}, 2),
+	} {
+		if _, err := streamBlock(room, whole); err != nil {
+			t.Errorf("block of %d bytes: %v", len(whole), err)
+		}
+		for n := 3; n < len(whole); n += 1 + n/100 {
+			if _, err := streamBlock(room, whole[:n]); !errors.Is(err, errSnappyBlock) {
+				t.Errorf("block of %d bytes cut to %d: %v", len(whole), n, err)
+			}
+		}
+	}
 	// A literal of 9 MiB and a copy from 8 MiB + 1 back.
 	lit := 9 << 20
 	b := binary.AppendUvarint(nil, uint64(lit+4))

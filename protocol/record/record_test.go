@@ -339,6 +339,8 @@ func hostileLong() map[string]hostile {
 		"long, header missing":              {1, long(1, 2)},
 		"long, key -2":                      {1, null(3, 40, 0)},
 		"long, key -5":                      {1, null(9, 40, 0)},
+		"long, key -2 over a byte":          {1, rec(append([]byte{0, 0, 0, 3, 7, 40}, "twenty bytes of data\x00"...)...)},
+		"long, value -2 over a byte":        {1, long(3, 7, 0)},
 		"long, null key and too long":       {1, append(null(1, 38), 0)},
 		"long, fewer than promised":         {2, good},
 		"long, more than promised":          {1, append(bytes.Clone(good), good...)},
