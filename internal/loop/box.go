@@ -274,7 +274,7 @@ func (b *Box[M]) take() {
 	b.recycle()
 	b.batch, b.queue = b.queue, b.batch
 	b.left = len(b.batch)
-	b.tick = b.tick || b.tickDue
+	b.tick = b.tickDue // the last one was done with the last batch
 	b.tickDue = false
 }
 

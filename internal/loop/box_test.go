@@ -191,6 +191,39 @@ func TestTrampolineSharesTheBound(t *testing.T) {
 	}
 }
 
+// timed is a Handler that notes when it was called.
+type timed struct {
+	at     []model.Instant
+	handle func(n int, out *Outbox)
+}
+
+func (h *timed) Handle(now model.Now, n int, out *Outbox) {
+	h.at = append(h.at, now.Mono)
+	if h.handle != nil {
+		h.handle(n, out)
+	}
+}
+
+func (h *timed) NextDeadline() model.Instant { return model.Never }
+func (h *timed) Tick(model.Now, *Outbox)     {}
+
+// A box that is entered from a trampoline was perhaps drained by others while
+// its message waited: the clock is read again, or the Handler sees it go back.
+func TestTimeNeverGoesBack(t *testing.T) {
+	rt := newHandRT()
+	rt.perNow = 1
+	second := &timed{}
+	b := NewBox(second, rt)
+	first := &timed{handle: func(n int, out *Outbox) {
+		b.Enter(n) // as another goroutine might, just then
+		Send(out, b, n)
+	}}
+	NewBox(first, rt).Enter(1)
+	if len(second.at) != 2 || second.at[1] <= second.at[0] || first.at[0] >= second.at[0] {
+		t.Errorf("first %v, second %v", first.at, second.at)
+	}
+}
+
 func TestDeadlines(t *testing.T) {
 	rt, r := newHandRT(), newRecorder()
 	b := NewBox(r, rt)

@@ -43,13 +43,8 @@ func (fs *FS) CrashClone(c Crash) *FS {
 	defer fs.mu.Unlock()
 	fs.dead = true
 	after, _ := fs.fork()
-	pending := after.pending
+	settle(after.pending, func(*nameOp) bool { return c.roll() })
 	after.pending = nil
-	for i := range pending {
-		if c.roll() {
-			apply(&pending[i], synced)
-		}
-	}
 	after.writer = nil
 	after.root.crash(&c, make(map[*node]bool))
 	after.recount()
@@ -69,6 +64,7 @@ func (fs *FS) KillClone(k Kill) *FS {
 		n.data = w.tear(k.Cut(w.last.n))
 		n.last = nil
 	}
+	after.writer = nil
 	after.recount()
 	return after
 }

@@ -167,7 +167,10 @@ func TestPowerLossStories(t *testing.T) {
 			fs := memfs.New()
 			c.run(t, fs)
 			wantTree(t, fs, c.most...)
-			wantTree(t, fs.Fork().CrashClone(memfs.Crash{}), c.least...)
+			least := fs.Fork().CrashClone(memfs.Crash{})
+			wantTree(t, least, c.least...)
+			must(t, least.SyncDir("/")) // nothing of before comes back
+			wantTree(t, least.CrashClone(memfs.Crash{}), c.least...)
 			all := fs.CrashClone(memfs.Crash{UnsyncedPct: 100})
 			wantTree(t, all, c.most...)
 			// What a crash left is durable.
@@ -196,7 +199,13 @@ func TestKillKeepsAllButTheEndOfTheLastWrite(t *testing.T) {
 			want += old[7+keep:]
 		}
 		wantTree(t, after, "/a="+want)
-		wantTree(t, after.CrashClone(memfs.Crash{}), "/a="+old)
+		wantTree(t, after.Fork().CrashClone(memfs.Crash{}), "/a="+old)
+		again := after.KillClone(memfs.Kill{Cut: func(int) int { t.Error("the same write was cut twice"); return 0 }})
+		wantTree(t, again, "/a="+want)
+		for seed := range uint64(20) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			wantTree(t, again.CrashClone(memfs.Crash{UnsyncedPct: 100, Torn: true, Rand: r}), "/a="+want)
+		}
 	}
 }
 
@@ -342,6 +351,30 @@ func TestRenameIsAtomicUnderPowerLoss(t *testing.T) {
 	}
 	if old == 0 || renamed == 0 {
 		t.Errorf("%d old, %d renamed: no chance in it", old, renamed)
+	}
+}
+
+// A chain of renames is found as far as it got: each file once, whole.
+func TestRenamesOfOneNameKeepTheirOrder(t *testing.T) {
+	seen := make(map[string]bool)
+	for seed := range uint64(100) {
+		fs := memfs.New()
+		must(t, create(t, fs, "a", "old").Sync())
+		must(t, create(t, fs, "x", "new").Sync())
+		must(t, fs.SyncDir("/"))
+		must(t, fs.Rename("a", "b"))
+		must(t, fs.Rename("x", "a"))
+		must(t, fs.Rename("b", "c"))
+		seen[strings.Join(tree(t, fs.CrashClone(memfs.Crash{UnsyncedPct: 40, Rand: rand.New(rand.NewPCG(seed, 6))}), "/"), " ")] = true
+	}
+	want := []string{"/a=old /x=new", "/b=old /x=new", "/c=old /x=new", "/a=new /b=old", "/a=new /c=old"}
+	for _, w := range want {
+		if !seen[w] {
+			t.Errorf("never found %q", w)
+		}
+	}
+	if len(seen) != len(want) {
+		t.Errorf("found %v", seen)
 	}
 }
 

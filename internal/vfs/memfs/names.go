@@ -68,49 +68,50 @@ type names func(dir *node) map[string]*node
 func live(dir *node) map[string]*node   { return dir.live }
 func synced(dir *node) map[string]*node { return dir.synced }
 
-// apply makes the change in one kind of map. A name is taken away only if it
-// still names the same node: an earlier change may have been lost.
+// apply makes the change in one kind of map.
 func apply(op *nameOp, of names) {
 	switch op.kind {
 	case opCreate:
 		of(op.dir)[op.name] = op.node
 	case opRemove:
-		if of(op.dir)[op.name] == op.node {
-			delete(of(op.dir), op.name)
-		}
+		delete(of(op.dir), op.name)
 	case opRename:
-		if of(op.from)[op.oldName] == op.node {
-			delete(of(op.from), op.oldName)
-		}
+		delete(of(op.from), op.oldName)
 		of(op.dir)[op.name] = op.node
 	}
 }
 
 // commit makes the names in dir durable: every pending change that gave or
-// took a name there, and every earlier one that such a change builds on. A
-// rename out of dir is made durable by the directory it went to.
+// took a name there. A rename out of dir is made durable by the directory it
+// went to.
 func (fs *FS) commit(dir *node) {
-	chosen := make([]bool, len(fs.pending))
+	fs.pending = settle(fs.pending, func(op *nameOp) bool { return op.dir == dir })
+}
+
+// settle makes the chosen changes durable and returns the others. A change
+// takes with it every earlier one of the same names, as in a journal: without
+// those it would be of something else. It asks from the latest to the first.
+func settle(pending []nameOp, choose func(op *nameOp) bool) (rest []nameOp) {
+	chosen := make([]bool, len(pending))
 	touched := make(map[nameKey]bool)
-	for i := len(fs.pending) - 1; i >= 0; i-- {
-		op := &fs.pending[i]
+	for i := len(pending) - 1; i >= 0; i-- {
+		op := &pending[i]
 		a, b := op.keys()
-		if op.dir == dir || touched[a] || touched[b] {
-			chosen[i] = true
-			touched[a] = true
-			if op.kind == opRename {
-				touched[b] = true
-			}
+		if !choose(op) && !touched[a] && !touched[b] {
+			continue
+		}
+		chosen[i] = true
+		touched[a] = true
+		if op.kind == opRename {
+			touched[b] = true
 		}
 	}
-	rest := fs.pending[:0]
-	for i := range fs.pending {
+	for i := range pending {
 		if chosen[i] {
-			apply(&fs.pending[i], synced)
+			apply(&pending[i], synced)
 		} else {
-			rest = append(rest, fs.pending[i])
+			rest = append(rest, pending[i])
 		}
 	}
-	clear(fs.pending[len(rest):])
-	fs.pending = rest
+	return rest
 }
