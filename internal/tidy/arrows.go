@@ -59,6 +59,8 @@ func Arrows() []Arrow {
 
 		{"protocol", []string{"protocol/record"}, []string{kmsg, kerr},
 			"bytes on the wire know neither disk nor socket nor clock"},
+		{"protocol/internal/apidoc", []string{"protocol"}, []string{kmsg},
+			"the list of APIs is written from the table alone"},
 		{"protocol/compress", []string{}, []string{"github.com/klauspost/compress/...", "github.com/pierrec/lz4/..."},
 			"a codec turns bytes into bytes"},
 		{"protocol/record", []string{"protocol/compress"}, []string{kmsg, "github.com/klauspost/compress/..."},

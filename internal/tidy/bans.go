@@ -126,10 +126,11 @@ func (b *bans) selector(n *ast.SelectorExpr) {
 }
 
 // maySleep reports whether the file waits for processes that it can't ask: a
-// tool, or a test of several processes.
+// tool, or a test of several processes. In a file of tests in virtual time
+// (testing/synctest) a sleep moves the clock, and takes none.
 func (b *bans) maySleep() bool {
 	if b.f.Test {
-		return in(b.f.Dir, "integration/...", "compat/...")
+		return in(b.f.Dir, "integration/...", "compat/...") || b.imports["synctest"] == "testing/synctest"
 	}
 	return in(b.f.Dir, tools()...)
 }

@@ -99,6 +99,7 @@ func TestBans(t *testing.T) {
 			"broker/b.go":           src("broker", "import clock \"time\"\nfunc f() { clock.Sleep(1) }"),
 			"cmd/x/a.go":            src("main", "import \"time\"\nfunc f() { time.Sleep(1) }"),
 			"cmd/x/a_test.go":       src("main", "import \"time\"\nfunc f() { time.Sleep(1) }"),
+			"broker/c_test.go":      src("broker", "import (\"time\"; \"testing/synctest\")\nfunc f() { time.Sleep(1); synctest.Wait() }"),
 			"integration/a_test.go": src("integration", "import \"time\"\nfunc f() { time.Sleep(1) }"),
 			"compat/x/a_test.go":    src("compat", "import \"time\"\nfunc f() { time.Sleep(1) }"),
 		}, []string{"broker/a.go:3: calls time.Sleep", "broker/a_test.go:3", "broker/b.go:3", "cmd/x/a_test.go:3"}},
