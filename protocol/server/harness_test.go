@@ -53,7 +53,11 @@ func start(t testing.TB, cfg Config, h Handler) *harness {
 func startOn(t testing.TB, cfg Config, l Listener, h Handler) *harness {
 	t.Helper()
 	hs := newHarness(t, cfg, h)
-	nl, err := Listen(t.Context(), "127.0.0.1:0", "")
+	// Under BBR, which the system may have, nothing would be sent by sendfile.
+	nl, err := Listen(t.Context(), "127.0.0.1:0", "cubic")
+	if err != nil {
+		nl, err = Listen(t.Context(), "127.0.0.1:0", "")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +113,7 @@ func (h *harness) dial() *client {
 
 func newClient(t testing.TB, nc net.Conn) *client {
 	t.Cleanup(func() { _ = nc.Close() })
-	return &client{t: t, nc: nc, r: bufio.NewReaderSize(nc, 1<<16)}
+	return &client{t: t, nc: nc, r: bufio.NewReader(nc)}
 }
 
 // encode returns a request as it goes on the wire.
