@@ -39,8 +39,13 @@ func (l *Log) Append(now model.Now, set []byte) (AppendInfo, error) {
 	if err != nil {
 		return AppendInfo{}, err
 	}
+	far := int64(info.Last-l.logEnd) > math.MaxInt32
 	if l.rollDue(now, &info) {
-		if err := l.roll(now, info.First); err != nil {
+		base := l.logEnd
+		if far {
+			base = info.First // offsets are stored relative to the base, in 31 bits
+		}
+		if err := l.roll(now, base); err != nil {
 			return AppendInfo{}, err
 		}
 		info.Rolled = true
@@ -50,6 +55,9 @@ func (l *Log) Append(now model.Now, set []byte) (AppendInfo, error) {
 			len(set), info.Last, l.tip.seg.base, l.tip.size, ErrOrder)
 	}
 	if err := l.write(set); err != nil {
+		if l.tip.seg.base > l.logEnd {
+			err = l.poison("append to a segment that begins beyond the end", err)
+		}
 		return AppendInfo{}, err
 	}
 	l.apply(set)

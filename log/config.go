@@ -133,36 +133,6 @@ type LoadReport struct {
 	Replayed int64
 }
 
-// Removal describes bytes that left the log.
-type Removal struct {
-	// Why names the reason: "truncate", "crash tail", "unfinished cut", ….
-	Why string
-	// File and Pos say where the bytes begin; Bytes counts all of them.
-	File  string
-	Pos   int64
-	Bytes int64
-	// Parts lists every file that holds some of them, oldest first.
-	Parts []Part
-	// Start and End bound the offsets that left: [Start, End). End is Start if
-	// no whole batch was among the bytes.
-	Start, End model.Offset
-	// FirstEpoch and LastEpoch are those of the whole batches among the bytes,
-	// NoEpoch without one.
-	FirstEpoch, LastEpoch model.LeaderEpoch
-	// Batches and Records count what is whole.
-	Batches, Records int64
-}
-
-// Empty reports whether nothing was removed.
-func (r *Removal) Empty() bool { return r.Bytes == 0 && r.End <= r.Start }
-
-// Part is a range of bytes of one file.
-type Part struct {
-	File  string
-	Pos   int64
-	Bytes int64
-}
-
 // AppendInfo says where an append went.
 type AppendInfo struct {
 	// First and Last are the first and last offset of the appended batches.

@@ -8,6 +8,10 @@ const (
 	defaultIndexCache = 64 << 20
 )
 
+// evictLooks is how many files are looked at for one that is better closed than
+// others, before any idle one will do.
+const evictLooks = 64
+
 // walkBufferSize is the read size of a search for a batch: a little more than
 // the distance of two index entries.
 const walkBufferSize = 8 << 10
@@ -85,7 +89,11 @@ func (c *FileCache) admit(s *segmentFile) {
 // witness of a failed one.
 func (c *FileCache) evictOne(not *segmentFile) bool {
 	for pass := range 3 {
-		for range len(c.open) {
+		looks := len(c.open)
+		if pass < 2 {
+			looks = min(looks, evictLooks)
+		}
+		for range looks {
 			c.hand++
 			if c.hand >= len(c.open) {
 				c.hand = 0

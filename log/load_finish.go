@@ -250,7 +250,8 @@ func (ld *loader) keepSegments() (renew bool, err error) {
 			l.startTip(ld.o.Now, s.segment)
 			created, jitter := l.tip.created, l.tip.jitter
 			l.tip = ld.tip
-			l.tip.created, l.tip.jitter, l.tip.reserved = created, jitter, s.size
+			// A killed process may have left blocks reserved behind the end.
+			l.tip.created, l.tip.jitter, l.tip.reserved = created, jitter, s.size+1
 			l.segments = append(l.segments, &segment{base: s.base, file: s.file, interval: s.interval})
 			l.tip.seg = l.segments[len(l.segments)-1]
 			return false, nil
@@ -374,4 +375,15 @@ func (ld *loader) belowStart() error {
 	ld.found = nil
 	l.producers = producer.New()
 	return ld.startEmpty()
+}
+
+// rebuildEpochs is used where the epoch file can't be believed: every batch
+// header says its epoch.
+func rebuildEpochs(v *View, from model.Offset) (*epoch.Cache, error) {
+	c := &epoch.Cache{}
+	err := v.Batches(from, nil, func(b record.Batch) error {
+		c.Assign(b.LeaderEpoch(), b.BaseOffset())
+		return nil
+	})
+	return c, err
 }

@@ -134,7 +134,7 @@ func (ld *loader) trustedIndexes(i int) (*segmentIndexes, error) {
 	}
 	if i < len(ld.found)-1 {
 		if x, err := s.peekIndexes(); err == nil {
-			return x, nil
+			return x, s.reaches(x)
 		}
 	}
 	s.end = model.Offset(math.MaxInt64) // not known yet; entries are confirmed by resume
@@ -143,7 +143,24 @@ func (ld *loader) trustedIndexes(i int) (*segmentIndexes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBadIndex, err)
 	}
-	return x, nil
+	return x, s.reaches(x)
+}
+
+// unindexedMax is how far from the end of a segment its last index entry may
+// be, some large batches included. Walking more than that by headers is slower
+// than reading all of it.
+const unindexedMax = 16 << 20
+
+// reaches reports an index that ends long before its segment as bad.
+func (s *segment) reaches(x *segmentIndexes) error {
+	last := int64(0)
+	if n := len(x.offsets); n > 0 {
+		last = int64(x.offsets[n-1].pos)
+	}
+	if s.size-last > unindexedMax+int64(s.interval) {
+		return fmt.Errorf("%w: last entry at position %d of %d", errBadIndex, last, s.size)
+	}
+	return nil
 }
 
 // peekIndexes reads the last entry of both indexes.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"github.com/tidemark/tidemark/internal/assert"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log/epoch"
@@ -144,6 +145,8 @@ func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
 
 // publish makes the present state visible to readers.
 func (l *Log) publish() {
+	assert.That(l.logStart <= l.logEnd, "%s: log start %d above end %d", l.dir, l.logStart, l.logEnd)
+	assert.That(l.recoveryPoint <= l.logEnd, "%s: recovery point %d above end %d", l.dir, l.recoveryPoint, l.logEnd)
 	v := &View{
 		segments: l.segments,
 		start:    l.logStart,
@@ -203,6 +206,7 @@ func (l *Log) closeClean() error {
 	if err := l.Checkpoint(); err != nil {
 		return err
 	}
+	l.giveBack()
 	l.flush.running = nil // its outcome will not be asked for
 	for _, s := range l.segments {
 		if s.end > l.recoveryPoint || s == l.tip.seg {

@@ -263,6 +263,15 @@ func TestReadersNeverSeeOtherBytes(t *testing.T) {
 			}
 		})
 	}
+	churn(t, l, &m, note)
+	close(stop)
+	readers.Wait()
+	t.Logf("%d reads, %d of them stale", reads.Load(), stale.Load())
+}
+
+// churn changes a log and its model at random.
+func churn(t *testing.T, l *log.Log, m *logtest.Model, note func()) {
+	var err error
 	r := rand.New(rand.NewPCG(8, 8))
 	for i := range 1500 {
 		switch {
@@ -290,9 +299,6 @@ func TestReadersNeverSeeOtherBytes(t *testing.T) {
 		}
 		note()
 	}
-	close(stop)
-	readers.Wait()
-	t.Logf("%d reads, %d of them stale", reads.Load(), stale.Load())
 }
 
 func readOnce(v *log.View, m *logtest.Model, r *rand.Rand) error {

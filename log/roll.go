@@ -116,13 +116,25 @@ func (l *Log) seal(next model.Offset) *segment {
 		}
 	}
 	s.keep(x)
-	if l.tip.reserved > l.tip.size {
-		if f, err := s.file.pinForWrite(); err == nil {
-			_ = f.Truncate(s.size)
-			s.file.unpin()
-		}
-	}
+	l.giveBack()
 	return s
+}
+
+// giveBack frees the blocks that were reserved beyond the end of the segment.
+// Cutting a file to the size it has does that.
+func (l *Log) giveBack() {
+	t := &l.tip
+	if t.reserved <= t.size {
+		return
+	}
+	f, err := t.seg.file.pinForWrite()
+	if err != nil {
+		return
+	}
+	defer t.seg.file.unpin()
+	if f.Truncate(t.size) == nil {
+		t.reserved = t.size
+	}
 }
 
 // startTip begins to write an empty segment.

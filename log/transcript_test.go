@@ -180,13 +180,20 @@ func (tr *transcript) run(out *strings.Builder, cmd string, list []datadriven.Cm
 		if !failed(err) {
 			say("[%d, %d) recovery point %d", tr.l.LogStart(), tr.l.LogEnd(), tr.l.RecoveryPoint())
 		}
+	default:
+		tr.look(out, cmd, a, d)
+	}
+}
+
+// look runs the commands that change nothing.
+func (tr *transcript) look(out *strings.Builder, cmd string, a args, d *datadriven.TestData) {
+	say := func(format string, args ...any) { fmt.Fprintf(out, cmd+": "+format+"\n", args...) }
+	switch cmd {
 	case "read":
 		tr.readCmd(a, say)
 	case "when":
 		to, found, err := tr.l.View().OffsetForTimestamp(model.Timestamp(a.num("ts", 0)), tr.l.LogEnd())
-		if !failed(err) {
-			say("%d at %d, found %v", to.Offset, to.Timestamp, found)
-		}
+		say("%d at %d, found %v, %v", to.Offset, to.Timestamp, found, err)
 	case "aborted":
 		say("%v", tr.l.View().AbortedTxns(model.Offset(a.num("from", 0)), model.Offset(a.num("to", 0))))
 	case "state":

@@ -7,8 +7,6 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/internal/vfs"
-	"github.com/tidemark/tidemark/log/epoch"
-	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // LowerRecoveryPoint takes the promise back for offsets from to on. A caller
@@ -378,76 +376,4 @@ func (l *Log) DropBelow() (segments int, bytes int64, err error) {
 		l.dropOldSnapshots(l.segments[0].base)
 	}
 	return segments, bytes, nil
-}
-
-// removal describes the bytes of segments i and later from pos on, which begin
-// at offset start. Batches that can't be read are part of the bytes only.
-func (v *View) removal(why string, i int, pos int64, start model.Offset) Removal {
-	r := Removal{Why: why, Start: start, End: v.end, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
-	for k := i; k < len(v.segments); k++ {
-		from := int64(0)
-		if k == i {
-			from = pos
-		}
-		if v.limit(k) > from {
-			r.add(v.segments[k].file, from, v.limit(k))
-		}
-	}
-	return r
-}
-
-// add describes the bytes of a file from pos to end.
-func (r *Removal) add(file *segmentFile, pos, end int64) {
-	name := file.name()
-	if r.Bytes == 0 {
-		r.File, r.Pos = name, pos
-	}
-	r.Bytes += end - pos
-	r.Parts = append(r.Parts, Part{File: name, Pos: pos, Bytes: end - pos})
-	f, err := file.pin(0)
-	if err != nil {
-		return
-	}
-	defer file.unpin()
-	sc := scanner{f: f, limit: end, buf: make([]byte, min(end-pos, scanBufferSize))}
-	for {
-		b, err := sc.next(pos)
-		if b == nil || err != nil {
-			return
-		}
-		r.count(b)
-		pos += int64(len(b))
-	}
-}
-
-func (r *Removal) count(b record.Batch) {
-	if r.FirstEpoch == model.NoEpoch {
-		r.FirstEpoch = b.LeaderEpoch()
-	}
-	r.LastEpoch = b.LeaderEpoch()
-	r.Batches++
-	r.Records += int64(b.Count())
-	r.End = max(r.End, b.NextOffset())
-}
-
-func (r *Removal) renamed(from, to string) {
-	if r.File == from {
-		r.File = to
-	}
-	for i := range r.Parts {
-		if r.Parts[i].File == from {
-			r.Parts[i].File = to
-		}
-	}
-}
-
-// rebuildEpochs is used where the epoch file can't be believed: every batch
-// header says its epoch.
-func rebuildEpochs(v *View, from model.Offset) (*epoch.Cache, error) {
-	c := &epoch.Cache{}
-	err := v.Batches(from, nil, func(b record.Batch) error {
-		c.Assign(b.LeaderEpoch(), b.BaseOffset())
-		return nil
-	})
-	return c, err
 }
