@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/partition"
 )
@@ -188,30 +189,51 @@ func (m *ReplicaManager) noteApplied(img *metadata.Image) {
 // remove takes partitions away: those whose removal stands in the committed log
 // are deleted, stray ones set aside.
 func (m *ReplicaManager) remove(gone, stray []*Hosted) {
-	for i, h := range append(slices.Clone(gone), stray...) {
-		if plog := m.takeDown(h, partition.CodeUnknownTopicOrPartition, "the topic was deleted"); plog != nil {
-			if err := plog.Close(false); err != nil {
-				m.logger.Warn("deleted partition's log not closed", name(h), zap.Error(err))
-			}
-		}
-		if h.dir == nil || !h.dir.Online() {
+	leaving := make(map[*Dir][]model.TopicIDPartition)
+	for _, h := range stray {
+		m.withdraw(h, log.StrayDirSuffix)
+	}
+	for _, h := range gone {
+		name, ok := m.withdraw(h, log.DeleteDirSuffix)
+		if !ok {
 			continue
 		}
-		suffix := log.DeleteDirSuffix
-		if i >= len(gone) {
-			suffix = log.StrayDirSuffix
-		}
-		retired, err := m.rename(h.dir, log.DirName(h.tp), h.tp, suffix)
-		if err != nil {
-			m.dirFailed(h.dir, err)
+		m.retire(h.dir, name, nanos(h.topic.FileDeleteDelayMs))
+		h.dir.partitions--
+		leaving[h.dir] = append(leaving[h.dir], h.id)
+	}
+	// One sync and one list for all that left a directory: a topic of a thousand
+	// partitions goes at the price of a few.
+	for _, d := range m.deps.Dirs.All() {
+		if !d.Online() || len(leaving[d])+len(stray) == 0 {
 			continue
 		}
-		if i < len(gone) {
-			m.retire(h.dir, retired, nanos(h.topic.FileDeleteDelayMs))
-			h.dir.partitions--
-			if err := h.dir.inventory.change(h.dir, nil, []model.TopicIDPartition{h.id}); err != nil {
-				m.dirFailed(h.dir, err)
-			}
+		err := d.fs.SyncDir(d.path)
+		if err == nil {
+			err = d.inventory.change(d, nil, leaving[d])
+		}
+		if err != nil && !vfs.IsNoSpace(err) {
+			m.dirFailed(d, err)
 		}
 	}
+}
+
+// withdraw takes a partition out of service and gives its directory a name that
+// says so; the caller makes the name durable. ok is false if there is no
+// directory to speak of.
+func (m *ReplicaManager) withdraw(h *Hosted, suffix string) (dirName string, ok bool) {
+	if plog := m.takeDown(h, partition.CodeUnknownTopicOrPartition, "the topic was deleted"); plog != nil {
+		if err := plog.Close(false); err != nil {
+			m.logger.Warn("deleted partition's log not closed", name(h), zap.Error(err))
+		}
+	}
+	if h.dir == nil || !h.dir.Online() {
+		return "", false
+	}
+	dirName, err := m.rename(h.dir, log.DirName(h.tp), h.tp, suffix)
+	if err != nil {
+		m.dirFailed(h.dir, err)
+		return "", false
+	}
+	return dirName, true
 }

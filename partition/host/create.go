@@ -99,6 +99,9 @@ func (m *ReplicaManager) createLog(d *Dir, h *Hosted) (*log.Log, error) {
 		if _, err := m.rename(d, name, h.tp, log.StrayDirSuffix); err != nil {
 			return nil, fmt.Errorf("set aside %s: %w", dir, err)
 		}
+		if err := d.fs.SyncDir(d.path); err != nil {
+			return nil, err
+		}
 	}
 	if err := d.fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -124,6 +127,9 @@ func (m *ReplicaManager) writeMetadata(d *Dir, name string, id model.TopicIDPart
 // have. It is never deleted: what the metadata lacks was not necessarily removed.
 func (m *ReplicaManager) setAside(f *foundDir) {
 	name, err := m.rename(f.dir, f.name, f.tp, log.StrayDirSuffix)
+	if err == nil {
+		err = f.dir.fs.SyncDir(f.dir.path)
+	}
 	if err != nil {
 		m.dirFailed(f.dir, err)
 		return
@@ -133,7 +139,8 @@ func (m *ReplicaManager) setAside(f *foundDir) {
 		zap.Stringer("topic id", f.id.TopicID))
 }
 
-// rename gives a partition's directory a name that says it is out of use.
+// rename gives a partition's directory a name that says it is out of use. The
+// name is durable once the log directory is synced.
 func (m *ReplicaManager) rename(d *Dir, name string, tp model.TopicPartition, suffix string) (string, error) {
 	m.drawsMu.Lock()
 	unique := fmt.Sprintf("%016x%016x", m.draws.Uint64(), m.draws.Uint64())
@@ -142,7 +149,7 @@ func (m *ReplicaManager) rename(d *Dir, name string, tp model.TopicPartition, su
 	if err := d.fs.Rename(filepath.Join(d.path, name), filepath.Join(d.path, to)); err != nil {
 		return "", err
 	}
-	return to, d.fs.SyncDir(d.path)
+	return to, nil
 }
 
 // dirFailed takes a whole directory out of use: its own files can't be trusted.
