@@ -36,7 +36,7 @@ const (
 // its elements: 100 MiB that claim to be two-byte topics of a Produce request
 // would have kmsg ask for 3 GiB before it finds the claim to be false.
 func Guard(key, version int16, body []byte) error {
-	w := walk{src: body, limit: costFree + MaxAmplification*len(body)}
+	w := walk{src: body, limit: costFree + MaxAmplification*int64(len(body))}
 	if api, ok := Lookup(key); ok {
 		w.flexible = version >= api.Flexible
 	}
@@ -54,8 +54,8 @@ func Guard(key, version int16, body []byte) error {
 type walk struct {
 	src      []byte
 	flexible bool
-	cost     int // bytes the decoder will allocate for what was passed
-	limit    int
+	cost     int64 // bytes the decoder will allocate for what was passed
+	limit    int64 // of cost; 0: none
 	err      error
 }
 
@@ -65,9 +65,9 @@ func (w *walk) fail(err error) {
 	}
 }
 
-// charge adds n bytes to the cost.
-func (w *walk) charge(n int) {
-	w.cost += n
+// charge adds n things of so many bytes to the cost.
+func (w *walk) charge(n, size int) {
+	w.cost += int64(n) * int64(size)
 	if w.cost > w.limit && w.limit > 0 {
 		w.fail(ErrTooCostly)
 	}
@@ -78,7 +78,7 @@ func (w *walk) skip(n int) {
 	if w.err != nil {
 		return
 	}
-	if n > len(w.src) {
+	if n < 0 || n > len(w.src) { // below 0: beyond what an int of 32 bits holds
 		w.err = ErrShort
 		return
 	}
@@ -150,14 +150,14 @@ func (w *walk) length(wide, nullable bool) int {
 // str passes a string, which decoding copies.
 func (w *walk) str() {
 	n := w.length(false, false)
-	w.charge((n + 7) &^ 7)
+	w.charge(1, (n+7)&^7)
 	w.skip(n)
 }
 
 // nullStr passes a string that may be null and is decoded into a pointer.
 func (w *walk) nullStr() {
 	if n := w.length(false, true); n >= 0 {
-		w.charge(16 + (n+7)&^7)
+		w.charge(1, sizeString+(n+7)&^7)
 		w.skip(n)
 	}
 }
@@ -173,7 +173,7 @@ func (w *walk) nullBytes() {
 // decoded, and returns it; 0 after an error.
 func (w *walk) array(size int) int {
 	n := w.length(true, false)
-	w.charge(n * size)
+	w.charge(n, size)
 	return n
 }
 
@@ -183,7 +183,7 @@ func (w *walk) nullArray(size int) int {
 	if n <= 0 {
 		return 0
 	}
-	w.charge(n * size)
+	w.charge(n, size)
 	return n
 }
 
@@ -212,14 +212,14 @@ func (w *walk) someTags(known uint32) {
 		switch {
 		case tag >= 32 || known&(1<<uint(tag)) == 0:
 			if unknown == 0 {
-				w.charge(costTagMap)
+				w.charge(1, costTagMap)
 			}
-			w.charge(costTag)
+			w.charge(1, costTag)
 			unknown++
 		case size > knownTagFree:
-			w.charge(size * costTagMap / 3)
+			w.charge(size, costTagMap/3)
 		default:
-			w.charge(size)
+			w.charge(1, size)
 		}
 	}
 }

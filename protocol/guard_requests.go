@@ -204,7 +204,7 @@ func guardMetadata(w *walk, v int16) {
 			w.skip(16)
 			w.nullStr()
 		default:
-			w.charge(sizeString)
+			w.charge(1, sizeString)
 			w.str()
 		}
 		w.tags(0)
@@ -328,7 +328,7 @@ func guardDescribeTopicPartitions(w *walk) {
 		w.skip(1) // no cursor
 	} else {
 		w.skip(1)
-		w.charge(sizeDescribeCursor)
+		w.charge(1, sizeDescribeCursor)
 		w.str()
 		w.skip(4) // partition
 		w.tags(0)

@@ -27,7 +27,7 @@ func TestGuardAgreesWithDecoder(t *testing.T) {
 			body := f.request(api.Key, version).AppendTo(nil)
 			name := fmt.Sprintf("%s v%d", api.Name, version)
 
-			w := walk{src: body, limit: math.MaxInt, flexible: version >= api.Flexible}
+			w := walk{src: body, limit: math.MaxInt64, flexible: version >= api.Flexible}
 			if !guardRequest(&w, api.Key, version) {
 				t.Fatalf("%s has no guard", name)
 			}
@@ -246,7 +246,7 @@ func TestAmplification(t *testing.T) {
 func TestGuardEstimatesTheDecoder(t *testing.T) {
 	eachServed(func(api API, version int16) {
 		for i, body := range hostile(api, version, 2000) {
-			w := walk{src: body, limit: math.MaxInt, flexible: version >= api.Flexible}
+			w := walk{src: body, limit: math.MaxInt64, flexible: version >= api.Flexible}
 			guardRequest(&w, api.Key, version)
 			if w.err != nil {
 				continue
@@ -258,7 +258,7 @@ func TestGuardEstimatesTheDecoder(t *testing.T) {
 			if err != nil {
 				continue // the walk does not look into tagged fields
 			}
-			if w.cost < got*7/10-8<<10 {
+			if w.cost < int64(got*7/10-8<<10) {
 				t.Errorf("%s v%d, body %d of %d bytes: walk says %d, decoding allocated %d", api.Name, version, i, len(body), w.cost, got)
 			}
 		}

@@ -40,7 +40,7 @@ var table = [...]API{
 		Notes: "Versions 0 to 2 are advertised and refused: librdkafka tests the range before it compresses (KAFKA-18659). Record batches of magic 2 only.",
 	},
 	KeyFetch: {
-		Key: KeyFetch, Name: "Fetch", Min: 4, Max: 18, ServedMin: 4, Flexible: 12, Class: ClassData, Scope: OnBroker | OnController,
+		Key: KeyFetch, Name: "Fetch", Min: 4, Max: 18, ServedMin: 4, Flexible: 12, Class: ClassData, Scope: OnBroker,
 		Notes: "Sessions (KIP-227) from 7, topic ids from 13.",
 	},
 	KeyListOffsets: {

@@ -143,7 +143,10 @@ func (c *Conn) lowered(r *Request) {
 // as far as the socket takes them at once.
 func (c *Conn) answer(r *Request, a answer) {
 	c.mu.Lock()
-	assert.That(!r.slot.done, "request %d of API %d answered twice", r.Header.CorrelationID, r.Header.Key)
+	if r.slot.done {
+		c.mu.Unlock()
+		assert.Unreachable("request %d of API %d answered twice", r.Header.CorrelationID, r.Header.Key)
+	}
 	r.slot.done = true
 	c.lowered(r)
 	if c.dead || c.closing {
@@ -243,15 +246,12 @@ func (c *Conn) shut() {
 	c.dead = true
 	r, out, hooks := c.head, c.out, c.onClose
 	c.head, c.tail, c.open, c.out, c.onClose = nil, nil, 0, nil, nil
+	var kept []*Request
 	for r != nil {
 		next := r.slot.next
 		r.slot.next = nil
-		if r.slot.ready != nil {
-			r.slot.ready.recycle()
-			r.slot.ready = nil
-		}
 		if r.slot.kept {
-			r.unref()
+			kept = append(kept, r)
 		}
 		r = next
 	}
@@ -261,6 +261,13 @@ func (c *Conn) shut() {
 	_ = c.nc.Close()
 	if out != nil {
 		out.recycle()
+	}
+	for _, r := range kept {
+		if r.slot.ready != nil {
+			r.slot.ready.recycle()
+			r.slot.ready = nil
+		}
+		r.unref()
 	}
 	for _, fn := range hooks {
 		fn()

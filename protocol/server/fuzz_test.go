@@ -40,5 +40,8 @@ func FuzzConnection(f *testing.F) {
 		}
 		_ = ours.Close()
 		h.stop()
+		if n := h.srv.Stats().Panics; n > 0 {
+			t.Errorf("%d panics", n)
+		}
 	})
 }

@@ -17,7 +17,7 @@ type Server struct {
 	cfg     Config
 	handler Handler
 	frames  framePool
-	stats   struct{ accepted, refused, bad atomic.Int64 }
+	stats   struct{ accepted, refused, bad, panics atomic.Int64 }
 
 	mu        sync.Mutex
 	conns     map[*Conn]struct{}
@@ -52,6 +52,7 @@ type Stats struct {
 	Accepted    int64 // since the start
 	Refused     int64 // closed at once, being too many from one address
 	BadFrames   int64 // connections closed for what they sent
+	Panics      int64 // connections closed because a handler panicked
 	FrameBytes  int64 // memory of frames that are read or retained now
 }
 
@@ -65,6 +66,7 @@ func (s *Server) Stats() Stats {
 		Accepted:    s.stats.accepted.Load(),
 		Refused:     s.stats.refused.Load(),
 		BadFrames:   s.stats.bad.Load(),
+		Panics:      s.stats.panics.Load(),
 		FrameBytes:  s.frames.budget.used.Load(),
 	}
 }
@@ -104,7 +106,9 @@ func (s *Server) accept(nl net.Listener, l Listener) {
 			return
 		default:
 		}
-		s.cfg.Logger.Warn("accept failed", zap.String("listener", l.Name), zap.Error(err))
+		if write, silent := s.complaints.due("listener "+l.Name, s.cfg.Clock.Now().Mono); write {
+			s.cfg.Logger.Warn("accept failed", zap.String("listener", l.Name), zap.Int("alike", silent), zap.Error(err))
+		}
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}

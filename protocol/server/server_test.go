@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/internal/assert"
 	"github.com/tidemark/tidemark/protocol"
 )
 
@@ -465,5 +466,28 @@ func TestCongestionControlIsSet(t *testing.T) {
 	}
 	if _, err := Listen(t.Context(), "127.0.0.1:0", "no-such-thing"); err == nil {
 		t.Error("an unknown congestion control is accepted")
+	}
+}
+
+// TestPanicInHandlerEndsOneConnection: others go on.
+func TestPanicInHandlerEndsOneConnection(t *testing.T) {
+	if assert.SlowEnabled {
+		t.Skip("this build lets panics through")
+	}
+	lines := newLines()
+	h := start(t, Config{Logger: lines.logger()}, handlerFunc(func(r *Request) {
+		if r.Header.CorrelationID == 13 {
+			r.NoReply()
+			r.NoReply() // answered twice
+		}
+		echo(r)
+	}))
+	good, bad := h.dial(), h.dial()
+	bad.send(metadata("x"), 13)
+	bad.wantClosed()
+	good.send(metadata("x"), 1)
+	good.want(1)
+	if n, logged := h.srv.Stats().Panics, lines.count("panic on a connection"); n != 1 || logged != 1 {
+		t.Errorf("%d panics counted, %d logged, want one", n, logged)
 	}
 }
