@@ -78,7 +78,7 @@ func (w *walk) skip(n int) {
 	if w.err != nil {
 		return
 	}
-	if n < 0 || n > len(w.src) { // below 0: beyond what an int of 32 bits holds
+	if n > len(w.src) {
 		w.err = ErrShort
 		return
 	}
@@ -86,12 +86,12 @@ func (w *walk) skip(n int) {
 }
 
 // uvarint passes an unsigned varint of at most five bytes.
-func (w *walk) uvarint() int {
+func (w *walk) uvarint() uint32 {
 	if w.err != nil {
 		return 0
 	}
 	if len(w.src) > 0 && w.src[0] < 0x80 {
-		n := int(w.src[0])
+		n := uint32(w.src[0])
 		w.src = w.src[1:]
 		return n
 	}
@@ -106,7 +106,18 @@ func (w *walk) uvarint() int {
 		return 0
 	}
 	w.src = w.src[n:]
-	return int(v)
+	return uint32(v)
+}
+
+// size passes a varint that counts bytes or things of at least a byte that
+// follow, less one if lessOne; it is at most the bytes left.
+func (w *walk) size(lessOne int64) int {
+	n := int64(w.uvarint()) - lessOne
+	if n > int64(len(w.src)) {
+		w.fail(ErrShort)
+		return 0
+	}
+	return int(n)
 }
 
 // length passes the length of a string (wide false) or of bytes or an array
@@ -117,7 +128,7 @@ func (w *walk) length(wide, nullable bool) int {
 	case w.err != nil:
 		return 0
 	case w.flexible:
-		n = w.uvarint() - 1
+		n = w.size(1)
 	case wide:
 		if len(w.src) < 4 {
 			w.err = ErrShort
@@ -206,11 +217,11 @@ func (w *walk) tags(known uint32) {
 
 func (w *walk) someTags(known uint32) {
 	unknown := 0
-	for n := w.uvarint(); n > 0 && w.err == nil; n-- {
-		tag, size := w.uvarint(), w.uvarint()
+	for n := w.size(0); n > 0 && w.err == nil; n-- {
+		tag, size := w.uvarint(), w.size(0)
 		w.skip(size)
 		switch {
-		case tag >= 32 || known&(1<<uint(tag)) == 0:
+		case tag >= 32 || known&(1<<tag) == 0:
 			if unknown == 0 {
 				w.charge(1, costTagMap)
 			}
