@@ -14,9 +14,10 @@ import (
 // Metadata (3), versions 0-13.
 //
 // Which brokers exist and who leads what. An empty topic list means all in
-// version 0 and none later, where null means all. From version 10 a topic may
-// be asked for by id (KIP-516). ControllerID is a live broker: any of them
-// takes admin requests (KIP-590).
+// version 0 and none later, where null means all. From version 12 a topic may
+// be asked for by id (KIP-516); versions 10 and 11 have the field and answer its
+// use with INVALID_REQUEST. ControllerID is a live broker: any of them takes
+// admin requests (KIP-590).
 //
 // A topic that does not exist is created if both the client and
 // auto.create.topics.enable allow it. Apache Kafka answers such a request with
@@ -25,6 +26,10 @@ import (
 // retries little does not fail.
 func (b *Broker) handleMetadata(r *server.Request) {
 	req := r.Msg.(*kmsg.MetadataRequest)
+	if asksByIDTooEarly(req) {
+		r.Reply(refusedMetadata(req))
+		return
+	}
 	names := b.creatable(req)
 	if len(names) == 0 {
 		r.Reply(b.metadata(r, req))
@@ -35,6 +40,31 @@ func (b *Broker) handleMetadata(r *server.Request) {
 	for _, name := range names {
 		b.creator.create(name, p)
 	}
+}
+
+// asksByIDTooEarly reports whether a request tells a topic by id, or not at all,
+// in a version that has topic ids but can't be asked by them.
+func asksByIDTooEarly(req *kmsg.MetadataRequest) bool {
+	if req.Version >= 12 {
+		return false
+	}
+	for i := range req.Topics {
+		if req.Topics[i].Topic == nil || req.Topics[i].TopicID != model.NoTopicID {
+			return true
+		}
+	}
+	return false
+}
+
+// refusedMetadata refuses every topic of a request and says nothing else.
+func refusedMetadata(req *kmsg.MetadataRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.MetadataResponse)
+	resp.ControllerID = int32(model.NoLeader)
+	m := metadataBuilder{version: req.Version}
+	for i := range req.Topics {
+		resp.Topics = append(resp.Topics, m.unknown(req.Topics[i].Topic, req.Topics[i].TopicID, protocol.CodeInvalidRequest))
+	}
+	return resp
 }
 
 // pendingMetadata is a Metadata request that waits for topics to be created.

@@ -207,14 +207,13 @@ func (c *Controller) checkResource(view *metadata.Image, res metadata.Resource) 
 // the touched keys may differ, after a check of the whole.
 func (c *Controller) configUnit(view *metadata.Image, res metadata.Resource, next map[string]string, touched map[string]bool) ([]metadata.Record, apiError) {
 	keys := sortedKeys(touched)
-	var err error
 	if res.Type == metadata.TopicResource {
-		err = c.config.Rules.CheckTopic(next)
-	} else {
-		err = c.config.Rules.CheckBroker(res.Name == "", next, keys)
-	}
-	if err != nil {
-		return nil, apiError{codeInvalidConfig, err.Error()}
+		if err := c.config.Rules.CheckTopic(next); err != nil {
+			return nil, apiError{codeInvalidConfig, err.Error()}
+		}
+	} else if err := c.config.Rules.CheckBroker(res.Name == "", next, keys); err != nil {
+		// For a broker's settings Kafka says INVALID_REQUEST, also of a bad value.
+		return nil, apiError{codeInvalidRequest, err.Error()}
 	}
 	old := view.Config(res.Type, res.Name)
 	var unit []metadata.Record
@@ -233,7 +232,7 @@ func (c *Controller) configUnit(view *metadata.Image, res metadata.Resource, nex
 			continue
 		}
 		if res.Type == metadata.BrokerResource && res.Name != "" {
-			return nil, apiError{codeInvalidConfig, keyMinISR + " cannot be set for one broker: eligible leaders depend on one value"}
+			return nil, apiError{codeInvalidRequest, keyMinISR + " cannot be set for one broker: eligible leaders depend on one value"}
 		}
 		unit = append(unit, clearELR(view, res)...)
 	}

@@ -12,8 +12,6 @@ import (
 // metadataTopic is reserved: it is shown by DescribeQuorum and never a topic.
 const metadataTopic = "__cluster_metadata"
 
-const codeTopicAuthorizationFailed int16 = 29
-
 // createTopics handles CreateTopics v2–7. Each topic stands for itself: its
 // records are one unit, its errors do not touch the others.
 func (c *Controller) createTopics(view *metadata.Image, req *kmsg.CreateTopicsRequest) Result {
@@ -93,7 +91,7 @@ func (c *Controller) createTopic(view *metadata.Image, t *kmsg.CreateTopicsReque
 func checkNewTopic(view *metadata.Image, name string) apiError {
 	switch {
 	case name == metadataTopic:
-		return apiError{codeTopicAuthorizationFailed, fmt.Sprintf("topic %q is reserved", name)}
+		return apiError{codeInvalidRequest, fmt.Sprintf("topic %q is reserved", name)}
 	case view.Topic(name) != nil:
 		return apiError{codeTopicExists, fmt.Sprintf("topic %q already exists", name)}
 	}
