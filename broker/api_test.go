@@ -97,8 +97,12 @@ func (a *api) await(topic string, partitions int32) {
 		if rt.ErrorCode != 0 || len(rt.Partitions) != int(partitions) {
 			return false
 		}
-		last := c.listOffset(10, topic, partitions-1, -1, 0)
-		return last.ErrorCode == 0
+		for n := range partitions {
+			if c.listOffset(10, topic, n, -1, 0).ErrorCode != 0 {
+				return false
+			}
+		}
+		return true
 	})
 }
 

@@ -72,7 +72,6 @@ func (a *api) alter(t kmsg.ConfigResourceType, name, key, value string) {
 			found := c.describe(4, t, name, key).Configs
 			return len(found) > 0 && text(found[0].Value) == value
 		})
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // session (KIP-227, v7). Topics are told by id from version 13. Records are
 // whole file bytes: the first batch may begin below the asked offset and the
 // last may be cut (KIP-74). With too little to give, the request waits for
-// max.wait.ms; any error, diverging epoch (KIP-595, v12) or data on an older
-// segment answers it at once.
+// max.wait.ms; any error but that of a topic or partition that does not exist,
+// diverging epoch (KIP-595, v12) or data on an older segment answers it at once.
 //
 // Errors per partition: unknown topic (3, by id 100), not the leader (6, with the
 // leader's id and epoch), epochs (74, 75), OFFSET_OUT_OF_RANGE (1),

@@ -33,9 +33,12 @@ func (b *Broker) handleDescribeProducers(r *server.Request) {
 	img, slot := b.quorum.Image(), int32(0)
 	for i := range req.Topics {
 		for _, n := range req.Topics[i].Partitions {
-			if h, code := b.hosted(img, req.Topics[i].Topic, n); h != nil {
+			switch h, code := b.hosted(img, req.Topics[i].Topic, n); {
+			case h != nil:
 				h.DescribeProducers(p, slot)
-			} else {
+			case !legalTopicName(req.Topics[i].Topic):
+				p.ProducersDone(slot, protocol.CodeInvalidTopicException, nil)
+			default:
 				p.ProducersDone(slot, code, nil)
 			}
 			slot++

@@ -70,12 +70,20 @@ func (p *pendingFetch) run(now model.Now, waitMillis int32) {
 
 // shouldWait reports whether waiting can make the answer better: nothing went
 // wrong, there is something to wait for, and less than was asked for is there.
+// A topic or partition that does not exist is not what goes wrong: as with
+// Kafka, the others wait, and a client that goes on asking for it does so at the
+// pace of its waits.
 func (p *pendingFetch) shouldWait(bytes int) bool {
-	if len(p.items) == 0 || bytes >= p.minBytes {
+	if bytes >= p.minBytes {
 		return false
 	}
+	waiting := false
 	for i := range p.items {
 		it := &p.items[i]
+		if it.h == nil && (it.code == protocol.CodeUnknownTopicOrPartition || it.code == protocol.CodeUnknownTopicID) {
+			continue
+		}
+		waiting = true
 		if it.answer.Code != protocol.CodeNone || it.answer.Diverging.Epoch >= 0 {
 			return false
 		}
@@ -86,7 +94,7 @@ func (p *pendingFetch) shouldWait(bytes int) bool {
 			return false
 		}
 	}
-	return true
+	return waiting
 }
 
 // capped reports whether the item is empty only because earlier items used up
