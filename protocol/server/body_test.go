@@ -308,3 +308,51 @@ func TestDiscardReleases(t *testing.T) {
 		t.Errorf("%d regions released", got)
 	}
 }
+
+// TestLongAnswersBetweenBodies: answers longer than the buffer that headers and
+// records are gathered in stand before, between and behind Fetch bodies.
+func TestLongAnswersBetweenBodies(t *testing.T) {
+	for _, over := range []string{"socket", "pipe"} {
+		parked := make(chan *Request, 5)
+		h := start(t, Config{}, handlerFunc(func(r *Request) { parked <- r }))
+		c := h.open(over)
+		go func() {
+			for i := range int32(5) {
+				req := kmsg.Request(fetchRequest())
+				if i%2 == 0 {
+					req = metadata("long")
+				}
+				if _, err := c.nc.Write(encode(req, i)); err != nil {
+					return
+				}
+			}
+		}()
+		var rs []*Request
+		for range 5 {
+			rs = append(rs, <-parked)
+		}
+		long := bytes.Repeat([]byte("long answer"), 50_000)
+		var released atomic.Int32
+		p := parts{[]byte("some records"), long[:1000]}
+		// The oldest last, so that all are written together.
+		for i := 4; i >= 0; i-- {
+			if i%2 == 0 {
+				rs[i].ReplyRaw(long)
+				continue
+			}
+			p.reply(rs[i], func(data []byte) Region { return &memRegion{data: data, released: &released} })
+		}
+		for i := range int32(5) {
+			body := c.want(i)
+			if i%2 == 1 {
+				p.check(t, body)
+			} else if !bytes.Equal(body[1:], long) {
+				t.Errorf("over a %s: answer %d arrived changed", over, i)
+			}
+		}
+		h.stop()
+		if got := released.Load(); got != 4 {
+			t.Errorf("%d regions released", got)
+		}
+	}
+}

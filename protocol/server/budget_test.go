@@ -199,3 +199,20 @@ func TestStalledFramesDoNotStopOthers(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+// TestShutdownWhileWaitingForMemory: connections that wait for the budget end,
+// and take nothing of it with them.
+func TestShutdownWhileWaitingForMemory(t *testing.T) {
+	h := start(t, Config{FrameBytesMax: 300 << 10}, handlerFunc(checksum))
+	for range 6 {
+		c := h.dial()
+		b := append(binary.BigEndian.AppendUint32(nil, 50<<20), 0, 0, 0, 9, 0, 0, 0, 1, 0xff, 0xff, 0)
+		c.write(append(b, make([]byte, 150_000)...))
+	}
+	budget := &h.srv.frames.budget
+	eventually(t, func() bool { return budget.waiters.Load() > 0 })
+	h.stop()
+	if budget.waiters.Load() != 0 || budget.token {
+		t.Errorf("%d waiters, token %v are left", budget.waiters.Load(), budget.token)
+	}
+}

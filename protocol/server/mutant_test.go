@@ -1,4 +1,4 @@
-//go:build mutants
+//go:build mutants && !race
 
 package server
 
@@ -9,7 +9,8 @@ import (
 )
 
 // TestMutantFrameReusedIsCaught uses a pipe, over which a frame is always filled
-// again at once, so that the mutant has its effect each time.
+// again at once, so that the mutant has its effect each time. What it does is a
+// data race, which the race detector would report by itself.
 func TestMutantFrameReusedIsCaught(t *testing.T) {
 	defer mutant.Set("shell-frame-reused")()
 	for _, size := range retainedSizes() {
