@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 
 	"github.com/tidemark/tidemark/bench"
@@ -28,6 +30,7 @@ func run(ctx context.Context) error {
 	only := flag.String("cells", "", "run only the cells whose name matches this regular expression")
 	raw := flag.String("raw", "", "file to write every round's results to, as JSON")
 	names := flag.String("brokers", "tidemark,kfake,kafka", "which brokers to measure; the last one is what ratios refer to")
+	rdkafka := flag.Bool("rdkafka", true, "run the rows through librdkafka too (needs cc and librdkafka-dev)")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
 	if err != nil {
@@ -42,13 +45,22 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cells := bench.Cells()
+	if *rdkafka {
+		rdload, err := bench.BuildRDLoad(ctx, filepath.Join("bench", "rdload", "rdload.c"), dir)
+		if err != nil {
+			return err
+		}
+		cells = append(cells, bench.RDKafkaCells(rdload)...)
+	}
+	cells = slices.DeleteFunc(cells, func(c bench.Cell) bool { return !match.MatchString(c.Name) })
 	report := &report{Brokers: peerNames(peers), Rounds: *rounds}
 	if match.MatchString("T9-start") {
 		if err := report.startups(ctx, peers, *rounds); err != nil {
 			return err
 		}
 	}
-	if err := report.cells(ctx, peers, match, *rounds, *scale); err != nil {
+	if err := report.cells(ctx, peers, cells, *rounds, *scale); err != nil {
 		return err
 	}
 	if *raw != "" {
@@ -64,8 +76,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// cells runs every matching cell against every running broker in turn.
-func (r *report) cells(ctx context.Context, peers []*peer, match *regexp.Regexp, rounds int, scale float64) error {
+// cells runs every cell against every running broker in turn.
+func (r *report) cells(ctx context.Context, peers []*peer, cells []bench.Cell, rounds int, scale float64) error {
 	running := make([]*instance, len(peers))
 	for i, p := range peers {
 		in, err := p.start(ctx, p.dir("cells"))
@@ -76,10 +88,7 @@ func (r *report) cells(ctx context.Context, peers []*peer, match *regexp.Regexp,
 		running[i] = in
 	}
 	for round := range rounds + 1 {
-		for _, cell := range bench.Cells() {
-			if !match.MatchString(cell.Name) {
-				continue
-			}
+		for _, cell := range cells {
 			for i, p := range peers {
 				if ctx.Err() != nil {
 					return ctx.Err()
