@@ -34,8 +34,8 @@ type foundDir struct {
 	blank bool
 	// reason is set when the partition can't be served.
 	reason string
-	// checkpoints
-	recovery, start, highWatermark model.Offset
+	// checkpoints; cleaned is Kafka's, of a log that it compacted
+	recovery, start, highWatermark, cleaned model.Offset
 }
 
 // LoadSummary says what Load found.
@@ -111,6 +111,7 @@ func (m *ReplicaManager) scan() []*foundDir {
 		recovery := d.readOffsets(checkpoint.RecoveryPointFile, m.logger)
 		starts := d.readOffsets(checkpoint.LogStartFile, m.logger)
 		highWatermarks := d.readOffsets(checkpoint.HighWatermarkFile, m.logger)
+		cleaned := d.readOffsets(checkpoint.CleanerFile, m.logger)
 		d.files.recovery = recovery
 		for _, name := range names {
 			tp, suffix, ok := log.ParseDirName(name)
@@ -127,7 +128,7 @@ func (m *ReplicaManager) scan() []*foundDir {
 			}
 			f := &foundDir{
 				dir: d, name: name, tp: tp, id: model.TopicIDPartition{Partition: tp.Partition},
-				recovery: recovery[tp], start: starts[tp], highWatermark: highWatermarks[tp],
+				recovery: recovery[tp], start: starts[tp], highWatermark: highWatermarks[tp], cleaned: cleaned[tp],
 			}
 			f.readMetadata()
 			found = append(found, f)
@@ -250,7 +251,7 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 	plog, report, err := log.Open(log.Options{
 		FS: f.dir.fs, Dir: filepath.Join(f.dir.path, f.name), Partition: f.tp,
 		Config: logConfig(h.topic), Rand: m.rand(), Stop: f.dir.stopOf(f.tp),
-		RecoveryPoint: f.recovery, LogStart: f.start, Now: now, Files: m.deps.Files,
+		RecoveryPoint: f.recovery, LogStart: f.start, CleanedTo: f.cleaned, Now: now, Files: m.deps.Files,
 		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) },
 	})
 	if err != nil {
