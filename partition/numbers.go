@@ -62,6 +62,7 @@ func (p *Partition) setEnds(logStart, highWatermark, logEnd model.Offset, out *O
 	assert.That(logStart <= highWatermark && highWatermark <= logEnd,
 		"log start %d, high watermark %d, log end %d are out of order", logStart, highWatermark, logEnd)
 	stable := highWatermark
+	p.plog.Producers().AdvanceHighWatermark(highWatermark)
 	if first, ok := p.plog.Producers().FirstUnstable(); ok {
 		stable = max(logStart, min(stable, first))
 	}

@@ -68,6 +68,24 @@ func TestLastStableOffset(t *testing.T) {
 	}
 }
 
+// TestEndedTransactionIsStable loads a log whose only transaction has its marker:
+// it is stable once the marker lies below the high watermark.
+func TestEndedTransactionIsStable(t *testing.T) {
+	for _, tt := range []struct{ hw, want model.Offset }{{6, 6}, {5, 5}, {4, 3}, {3, 3}} {
+		plog := newMemLog()
+		data := record.NewBuilder(record.Options{BaseOffset: 3, Idempotent: true, ProducerID: 5, Transactional: true})
+		data.Append(1, nil, []byte("v"))
+		plog.producers.Update(data.Build())
+		marker := record.NewBuilder(record.Options{BaseOffset: 4, ProducerID: 5, BaseSequence: model.NoSequence, Idempotent: true, Transactional: true, Control: true})
+		marker.AppendMarker(1, record.Marker{Type: record.Commit})
+		plog.producers.Update(marker.Build())
+		p := partition.New(1, plog, defaultConfig(), partition.Loaded{HighWatermark: tt.hw, LogEnd: 6}, model.Now{})
+		if got := p.Mark().LastStable; got != tt.want {
+			t.Errorf("high watermark %d: last stable offset %d, want %d", tt.hw, got, tt.want)
+		}
+	}
+}
+
 // TestRolesAnswerEverything gives every request to every role: each is answered
 // exactly once.
 func TestRolesAnswerEverything(t *testing.T) {
