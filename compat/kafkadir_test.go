@@ -4,10 +4,12 @@ package compat_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -104,14 +106,16 @@ func readPartition(t *testing.T, n *target.Node, p golden.Partition, last int64,
 	if committed {
 		isolation = kgo.ReadCommitted()
 	}
-	cl := client(t, n, kgo.FetchIsolationLevel(isolation),
+	cl := client(t, n, kgo.FetchIsolationLevel(isolation), kgo.FetchMaxWait(200*time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{p.Topic: {p.Partition: kgo.NewOffset().At(p.LogStart)}}))
 	defer cl.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	var got []*kgo.Record
 	for len(got) == 0 || got[len(got)-1].Offset < last {
-		fetches := cl.PollFetches(t.Context())
+		fetches := cl.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
-			t.Fatalf("%s-%d: %v after %d records", p.Topic, p.Partition, err, len(got))
+			t.Fatalf("%s-%d, committed %v: %v after %d records, want up to %d", p.Topic, p.Partition, committed, err, len(got), last)
 		}
 		fetches.EachRecord(func(r *kgo.Record) { got = append(got, r) })
 	}
