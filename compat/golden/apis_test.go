@@ -37,9 +37,7 @@ var unserved = map[int16]string{
 }
 
 // narrower are the APIs of which we serve fewer versions, with reasons.
-var narrower = map[int16]string{
-	35: "version 5 tells of cordoned directories, which do not exist here",
-}
+var narrower = map[int16]string{}
 
 // What we advertise to clients is what Kafka advertises, but for written
 // exceptions: a client picks versions by these numbers alone.
