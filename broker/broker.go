@@ -237,13 +237,12 @@ func (l *bound) close() error {
 // second may fail where the machine has no IPv6.
 func (b *Broker) bind(ctx context.Context, l *config.Listener) error {
 	out := bound{name: l.Name, port: l.Port}
-	var lc net.ListenConfig
 	at := *l
 	for i, addr := range at.Addresses() {
 		if i > 0 && l.Port == 0 {
 			addr = net.JoinHostPort("::1", fmt.Sprint(out.port))
 		}
-		s, err := lc.Listen(ctx, "tcp", addr)
+		s, err := server.Listen(ctx, addr, b.config.Own.TCPCongestion)
 		if err != nil && i > 0 {
 			b.logger.Info("not listening on the IPv6 loopback", zap.String("listener", l.Name), zap.Error(err))
 			continue

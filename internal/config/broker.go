@@ -214,6 +214,9 @@ type Own struct {
 	SmallRequestBytesMax int32
 	// DecompressedBatchBytesMax bounds what one compressed batch may expand to.
 	DecompressedBatchBytesMax int64
+	// TCPCongestion names the congestion control of client connections; empty is
+	// the system's.
+	TCPCongestion string
 	// InFlightPerConnection is how many requests of one connection may be
 	// unanswered before reading from it stops.
 	InFlightPerConnection int32

@@ -26,6 +26,8 @@ var ownKeys = []Key{
 		Doc: "Largest request other than Produce. A larger frame closes the connection."},
 	{Name: "tidemark.batch.decompressed.max.bytes", Type: Long, Default: "67108864", Want: atLeast(1024), broker: func(b *Broker) any { return &b.Own.DecompressedBatchBytesMax },
 		Doc: "Most bytes that one compressed batch may expand to."},
+	{Name: "tidemark.tcp.congestion", Type: String, Default: "", broker: func(b *Broker) any { return &b.Own.TCPCongestion },
+		Doc: "Congestion control of client connections, by the kernel's name, such as cubic. Empty takes the system's. Under bbr, whose pacing costs throughput within a machine or a rack, cubic is worth a try."},
 	{Name: "tidemark.connection.in.flight.max", Type: Int, Default: "64", Want: atLeast(1), broker: func(b *Broker) any { return &b.Own.InFlightPerConnection },
 		Doc: "Requests of one connection that may be unanswered before the broker stops reading from it."},
 	{Name: "tidemark.segments.open.max", Type: Int, Default: "8000", Want: atLeast(64), broker: func(b *Broker) any { return &b.Own.OpenSegmentsMax },
