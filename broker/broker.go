@@ -73,6 +73,7 @@ type Broker struct {
 	producerIDs *producerIDs
 	produces    produces
 	fetches     fetches
+	parked      parkedFetches
 	topics      topicConfigs
 
 	listening   []bound
@@ -180,6 +181,7 @@ func (b *Broker) fail(err error) {
 func (b *Broker) Stop(ctx context.Context) error {
 	var err error
 	if b.server != nil {
+		b.parked.close()
 		err = b.server.Shutdown(ctx)
 	} else {
 		for _, l := range b.listening {

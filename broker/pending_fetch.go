@@ -52,13 +52,13 @@ type pendingFetch struct {
 // run reads, and answers or waits. It is called once, by the handler.
 func (p *pendingFetch) run(now model.Now, waitMillis int32) {
 	bytes := p.readAll()
-	if waitMillis <= 0 || !p.shouldWait(bytes) {
+	p.turns.Store(1) // before anybody else knows of this fetch
+	if waitMillis <= 0 || !p.shouldWait(bytes) || !p.b.parked.add(p) {
 		p.answer()
 		return
 	}
 	p.releaseRegions()
 	p.waited = true
-	p.turns.Store(1)
 	for i := range p.items {
 		if p.items[i].h != nil {
 			p.register(int32(i))
@@ -174,6 +174,7 @@ func (p *pendingFetch) enough() bool {
 // finish takes back what is still registered, reads and answers.
 func (p *pendingFetch) finish() {
 	p.b.rt.SetDeadline(p, model.Never)
+	p.b.parked.remove(p)
 	for i := range p.items {
 		if it := &p.items[i]; it.h != nil && !it.woken.Load() {
 			it.h.Cancel(&it.wait)

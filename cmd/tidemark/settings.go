@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -38,6 +39,9 @@ func (s *settingFlags) load(environ []string) (*config.Broker, []config.Effectiv
 	// The shorthands stand first, so that a --set of the same key wins.
 	if s.listen != "" {
 		src.Flags = append(src.Flags, "listeners=PLAINTEXT://"+s.listen)
+	}
+	if strings.Contains(s.dataDir, ",") {
+		return nil, nil, config.Warnings{}, &usageError{fmt.Errorf("--data-dir %q: a comma separates directories; name them with --set log.dirs=A,B", s.dataDir)}
 	}
 	if s.dataDir != "" {
 		src.Flags = append(src.Flags, "tidemark.data.dir="+s.dataDir, "log.dirs="+s.dataDir+"/log", "tidemark.kept.dir="+s.dataDir+"/kept")

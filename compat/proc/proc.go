@@ -70,6 +70,22 @@ func Start(dir string, env []string, argv ...string) (*Process, error) {
 // Pid returns the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
+// Signal sends the process a signal.
+func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Wait waits for the process to end and returns its exit code, -1 if a signal
+// ended it; an error is a process that is still there.
+func (p *Process) Wait(patience time.Duration) (int, error) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode(), nil
+	case <-timer.C:
+		return 0, fmt.Errorf("%s still runs after %s", p.name, patience)
+	}
+}
+
 // Ended reports whether the process is gone.
 func (p *Process) Ended() bool {
 	select {

@@ -1,0 +1,180 @@
+package integration
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// smallDisk mounts an ext4 file system of some MiB and unmounts it with the test.
+func smallDisk(t *testing.T, mib string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		needRoot(t, "mounting a small disk needs root")
+	}
+	base := t.TempDir()
+	img, dir := filepath.Join(base, "disk.img"), filepath.Join(base, "disk")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, argv := range [][]string{
+		{"truncate", "-s", mib + "M", img},
+		{"mkfs.ext4", "-q", "-m", "0", img},
+		{"mount", "-o", "loop", img, dir},
+	} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			needRoot(t, "%v: %v: %s", argv, err, out)
+		}
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	return dir
+}
+
+// ballast fills a file system up to some room and returns what to remove.
+func ballast(t *testing.T, dir string, size int64) string {
+	t.Helper()
+	path := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestFullDisk: producers are refused with an error that they retry, readers go
+// on, freed space brings writes back, a start on the full disk works, and
+// nothing acknowledged is lost over all of it.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, "64")
+	heavy := ballast(t, disk, 20<<20)
+	n := newNodeIn(t, filepath.Join(disk, "data"))
+	n.start()
+	n.topic("fills", 2, "segment.bytes=4194304")
+	a, b := tp{"fills", 0}, tp{"fills", 1}
+	acked := map[tp]int64{}
+	cl := n.client()
+	defer func() { cl.Close() }()
+	produce := func(p tp) int16 {
+		t.Helper()
+		offset, code, err := n.produceOnce(cl, p, batch(4, 50_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code == 0 {
+			if offset != acked[p] {
+				t.Fatalf("%v: offset %d, want %d", p, offset, acked[p])
+			}
+			acked[p] += 4
+		} else if code != 56 {
+			t.Fatalf("%v: code %d, want KAFKA_STORAGE_ERROR", p, code)
+		}
+		return code
+	}
+	fill := func() {
+		t.Helper()
+		refused := 0
+		for i := 0; refused < 10; i++ {
+			if i > 2000 {
+				t.Fatal("the disk does not fill")
+			}
+			if produce([]tp{a, b}[i%2]) != 0 {
+				refused++
+			} else {
+				refused = 0
+			}
+		}
+	}
+	readable := func(when string) {
+		t.Helper()
+		for _, p := range []tp{a, b} {
+			if end := n.end(cl, p); end != acked[p] {
+				t.Fatalf("%s: %v ends at %d, %d were acknowledged", when, p, end, acked[p])
+			}
+		}
+		got := n.readAll([]tp{a, b})
+		for _, p := range []tp{a, b} {
+			for i, r := range got[p] {
+				if s, err := stampOf(r.Value); err != nil || r.Offset != int64(i) || s.seq != int64(i%4) {
+					t.Fatalf("%s: %v offset %d: %+v %v", when, p, r.Offset, s, err)
+				}
+			}
+		}
+	}
+	fill()
+	first := acked[a] + acked[b]
+	n.alive()
+	readable("full")
+
+	// Space comes back: so do writes, without a restart.
+	if err := os.Truncate(heavy, 10<<20); err != nil {
+		t.Fatal(err)
+	}
+	freed := time.Now()
+	eventually(t, 15*time.Second, "writes are back after space was freed", func() bool { return produce(a) == 0 && produce(b) == 0 })
+	back := time.Since(freed)
+	fill()
+	if acked[a]+acked[b] <= first+8 {
+		t.Errorf("%d records fit into ten more MiB", acked[a]+acked[b]-first)
+	}
+	readable("full again")
+
+	// Killed and started on the full disk.
+	n.p.Kill()
+	n.start()
+	cl.Close()
+	cl = n.client()
+	readable("started on the full disk")
+	produce(a) // refused or not: never wrong
+	if err := os.Remove(heavy); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 15*time.Second, "writes are back after a start on the full disk", func() bool { return produce(a) == 0 && produce(b) == 0 })
+	readable("at the end")
+	n.stop()
+	n.start()
+	cl.Close()
+	cl = n.client()
+	readable("after a clean stop")
+	t.Logf("%d records of 50 kB, writes were back %s after space was freed", acked[a]+acked[b], back.Round(time.Millisecond))
+}
+
+// TestFullDiskAtStop: a clean stop on a full disk ends, and the next start has
+// everything.
+func TestFullDiskAtStop(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, "48")
+	n := newNodeIn(t, filepath.Join(disk, "data"))
+	n.start()
+	n.topic("fills", 1)
+	cl := n.client()
+	defer func() { cl.Close() }()
+	p, acked := tp{"fills", 0}, int64(0)
+	for refused := 0; refused < 5; {
+		_, code, err := n.produceOnce(cl, p, batch(8, 60_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code == 0 {
+			acked += 8
+		} else {
+			refused++
+		}
+	}
+	before := time.Now()
+	if err := n.p.Stop(30 * time.Second); err != nil {
+		t.Logf("a stop on a full disk: %v", err)
+	}
+	t.Logf("stopped on a full disk in %s", time.Since(before).Round(time.Millisecond))
+	n.start()
+	cl.Close()
+	cl = n.client()
+	if end := n.end(cl, p); end != acked {
+		t.Errorf("the log ends at %d, %d were acknowledged", end, acked)
+	}
+}
