@@ -10,6 +10,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -175,6 +176,23 @@ func (b *Broker) fail(err error) {
 	})
 }
 
+// drainMax bounds how long a stop waits for clients to read their answers: less
+// than what supervisors give a process between SIGTERM and SIGKILL.
+const drainMax = 4 * time.Second
+
+// drain has the connections finished and closed. Clients that don't read in time
+// are cut off, which is no failure of the stop.
+func (b *Broker) drain(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, drainMax)
+	defer cancel()
+	err := b.server.Shutdown(bounded)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		b.logger.Warn("connections were closed before their clients had read all answers", zap.Duration("after", drainMax))
+		return nil
+	}
+	return err
+}
+
 // Stop ends the broker in order: it stops accepting, finishes what is in
 // flight, flushes, and leaves the mark of a clean stop. If ctx ends first, the
 // next start recovers. It returns why the node failed, if it did.
@@ -182,7 +200,7 @@ func (b *Broker) Stop(ctx context.Context) error {
 	var err error
 	if b.server != nil {
 		b.parked.close()
-		err = b.server.Shutdown(ctx)
+		err = b.drain(ctx)
 	} else {
 		for _, l := range b.listening {
 			_ = l.close() // nobody was let in yet

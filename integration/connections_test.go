@@ -175,15 +175,7 @@ func TestSlowClients(t *testing.T) {
 	}
 
 	// Readers that ask for 20 MiB a hundred times each and never read.
-	fetch := kmsg.NewPtrFetchRequest()
-	fetch.MaxBytes, fetch.ReplicaID, fetch.SessionEpoch = 50<<20, -1, -1
-	rt := kmsg.NewFetchRequestTopic()
-	rt.Topic = "read"
-	rp := kmsg.NewFetchRequestTopicPartition()
-	rp.PartitionMaxBytes = 50 << 20
-	rt.Partitions = append(rt.Partitions, rp)
-	fetch.Topics = append(fetch.Topics, rt)
-	open(100, bytes.Repeat(frame(fetch, 11, 1), 100))
+	open(100, bytes.Repeat(frame(fetchMuch("read"), 11, 1), 100))
 	n.served(50)
 	pause(300 * time.Millisecond)
 	if grown := n.rss() - before; grown > 300<<20 {
@@ -285,8 +277,8 @@ func TestHostileBytes(t *testing.T) {
 		each(inputs)
 	}
 	n.alive()
-	if log := n.p.Stderr.String(); strings.Contains(log, "panic") {
-		t.Errorf("seed %d: a handler panicked:\n%s", seed, log)
+	if said := n.p.Stderr.String(); strings.Contains(said, "panic") {
+		t.Errorf("seed %d: a handler panicked:\n%s", seed, said)
 	}
 	if bytes, code, err := n.fetchOnce(cl, tp{"kept", 0}, 0, 1<<20); err != nil || code != 0 || bytes == 0 {
 		t.Errorf("seed %d: fetch afterwards: %d bytes, code %d, %v", seed, bytes, code, err)

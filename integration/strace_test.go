@@ -209,8 +209,8 @@ func TestDamageTakesOnePartition(t *testing.T) {
 					t.Errorf("%v: %d bytes code %d, %v", p, bytes, code, err)
 				}
 			}
-			if log := n.p.Stderr.String(); !strings.Contains(log, "damaged-0") || !strings.Contains(log, "ERROR") {
-				t.Errorf("no word about the damage:\n%s", log)
+			if said := n.p.Stderr.String(); !strings.Contains(said, "damaged-0") || !strings.Contains(said, "ERROR") {
+				t.Errorf("no word about the damage:\n%s", said)
 			}
 			n.stop()
 			after := hashes(t, dir)
