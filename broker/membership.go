@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol"
 )
 
@@ -71,7 +72,7 @@ func (m *membership) Handle(now model.Now, msg memberMsg, out *loop.Outbox) {
 	case msg.registered != nil:
 		m.registered(now, msg.registered)
 	case msg.beat != nil:
-		m.answered(now, msg.beat)
+		m.answered(now, msg.beat, out)
 	case msg.failed != nil:
 		m.member(msg.failed)
 		m.next = now.Mono + m.interval
@@ -117,7 +118,7 @@ func (m *membership) registered(now model.Now, resp *kmsg.BrokerRegistrationResp
 	m.next = now.Mono
 }
 
-func (m *membership) answered(now model.Now, resp *kmsg.BrokerHeartbeatResponse) {
+func (m *membership) answered(now model.Now, resp *kmsg.BrokerHeartbeatResponse, out *loop.Outbox) {
 	if m.stopped {
 		return
 	}
@@ -131,7 +132,7 @@ func (m *membership) answered(now model.Now, resp *kmsg.BrokerHeartbeatResponse)
 			m.b.fail(err)
 		}
 	case !resp.IsFenced:
-		m.b.dirs.Heartbeat(m.beats)
+		out.Add(&heartbeatNote{m.b.dirs, m.beats})
 		m.member(nil)
 	default:
 		// Fenced still: the controller waits for this broker's image. The next
@@ -139,6 +140,16 @@ func (m *membership) answered(now model.Now, resp *kmsg.BrokerHeartbeatResponse)
 		m.next = now.Mono + m.interval/100
 	}
 }
+
+// heartbeatNote writes down that a heartbeat was acknowledged, after the loop was
+// released: a disk that hangs must not hold the next heartbeats up.
+type heartbeatNote struct {
+	dirs *host.Dirs
+	n    int64
+}
+
+// Deliver waits for the disks.
+func (h *heartbeatNote) Deliver(model.Now) { h.dirs.Heartbeat(h.n) }
 
 // member tells once how joining went.
 func (m *membership) member(err error) {

@@ -122,6 +122,11 @@ func (p *pendingProduce) ProduceDone(slot int32, res host.ProduceResult) {
 	p.done(1)
 }
 
+// ProduceStranded implements host.StrandedWaiter. If the handler itself hangs in
+// the write, no answer can come of this request: its connection is closed, and
+// the client asks again on another.
+func (p *pendingProduce) ProduceStranded(int32) { p.r.Conn.GiveUp("a disk does not answer") }
+
 // done counts n results and answers after the last.
 func (p *pendingProduce) done(n int32) {
 	if p.left.Add(-n) != 0 {

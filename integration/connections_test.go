@@ -51,6 +51,16 @@ func (n *node) cpu() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
+// descriptors counts the process's open files.
+func (n *node) descriptors() int {
+	n.t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.p.Pid()))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return len(entries)
+}
+
 // served sends n requests, one at a time, on a connection of its own and returns
 // the median time of an answer.
 func (n *node) served(count int) time.Duration {
@@ -189,6 +199,25 @@ func TestSlowClients(t *testing.T) {
 	n.alive()
 	closeAll(conns)
 	conns = nil
+
+	// A hundred thousand requests at once whose answers nobody reads.
+	before = n.rss()
+	var writers sync.WaitGroup
+	for _, c := range open(5, hello) {
+		writers.Add(1)
+		go func() {
+			defer writers.Done()
+			_ = c.SetWriteDeadline(time.Now().Add(2 * time.Second))
+			_, _ = c.Write(bytes.Repeat(hello, 100_000)) // stops when the broker stops reading
+		}()
+	}
+	writers.Wait()
+	n.served(20)
+	if grown := n.rss() - before; grown > 100<<20 {
+		t.Errorf("unread answers to 500,000 requests hold %d MiB", grown>>20)
+	}
+	closeAll(conns)
+	conns = nil
 	start := time.Now()
 	n.stop()
 	if took := time.Since(start); took > 10*time.Second {
@@ -277,6 +306,14 @@ func TestHostileBytes(t *testing.T) {
 		each(inputs)
 	}
 	n.alive()
+	// Clients that come and go leave nothing behind.
+	fds := n.descriptors()
+	for range 2000 {
+		c := n.dial()
+		_, _ = c.Write(valid[1])
+		c.Close()
+	}
+	eventually(t, 10*time.Second, "the connections' descriptors are closed", func() bool { return n.descriptors() <= fds+5 })
 	if said := n.p.Stderr.String(); strings.Contains(said, "panic") {
 		t.Errorf("seed %d: a handler panicked:\n%s", seed, said)
 	}

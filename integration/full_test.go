@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,4 +178,83 @@ func TestFullDiskAtStop(t *testing.T) {
 	if end := n.end(cl, p); end != acked {
 		t.Errorf("the log ends at %d, %d were acknowledged", end, acked)
 	}
+}
+
+// TestHangingDisk: a disk that does not answer gives its partitions up; the rest
+// of the broker answers, and the partitions are back with the disk.
+func TestHangingDisk(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("fsfreeze"); err != nil {
+		needRoot(t, "no fsfreeze (apt-get install util-linux)")
+	}
+	disk := smallDisk(t, "48")
+	freeze := func(how string) error {
+		out, err := exec.Command("fsfreeze", how, disk).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("fsfreeze %s: %w: %s", how, err, out)
+		}
+		return nil
+	}
+	sound := t.TempDir()
+	hangs := filepath.Join(disk, "log")
+	n := newNode(t, "log.dirs="+filepath.Join(sound, "log")+","+hangs, "metadata.log.dir="+filepath.Join(sound, "log"), "tidemark.io.stall.timeout.ms=1000", "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
+	n.start()
+	n.topic("spread", 8)
+	var there, here []tp
+	for i := range int32(8) {
+		if _, err := os.Stat(filepath.Join(hangs, fmt.Sprintf("spread-%d", i))); err == nil {
+			there = append(there, tp{"spread", i})
+		} else {
+			here = append(here, tp{"spread", i})
+		}
+	}
+	if len(there) == 0 || len(here) == 0 {
+		t.Fatalf("%d partitions on the one disk, %d on the other", len(there), len(here))
+	}
+	if err := freeze("-f"); err != nil {
+		needRoot(t, "%v", err)
+	}
+	frozen := true
+	defer func() {
+		if frozen {
+			if err := freeze("-u"); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	cl := n.client()
+	defer cl.Close()
+	// The write that hangs takes its connection with it once the time-out has
+	// passed; whoever asks from then on is answered at once.
+	start := time.Now()
+	_, code, err := n.produceOnce(cl, there[0], batch(1, 100))
+	if err == nil && code != 56 {
+		t.Errorf("produce to a disk that hangs: code %d, want a closed connection or KAFKA_STORAGE_ERROR", code)
+	}
+	if took := time.Since(start); took < 500*time.Millisecond || took > 8*time.Second {
+		t.Errorf("answered after %s, the time-out is 1s", took)
+	}
+	start = time.Now()
+	if _, code, err := n.produceOnce(cl, there[0], batch(1, 100)); err != nil || code != 56 {
+		t.Errorf("the next produce: code %d, %v; want KAFKA_STORAGE_ERROR", code, err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("the next produce was answered after %s", took)
+	}
+	pause(5 * time.Second) // longer than the broker's session with its controller
+	n.alive()
+	for _, p := range here {
+		if _, code, err := n.produceOnce(cl, p, batch(1, 100)); err != nil || code != 0 {
+			t.Errorf("%v on the other disk: code %d, %v", p, code, err)
+		}
+	}
+	if err := freeze("-u"); err != nil {
+		t.Fatal(err)
+	}
+	frozen = false
+	eventually(t, 15*time.Second, "the partition is back", func() bool {
+		_, code, err := n.produceOnce(cl, there[0], batch(1, 100))
+		return err == nil && code == 0
+	})
+	n.stop()
 }

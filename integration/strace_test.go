@@ -3,11 +3,16 @@ package integration
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // needStrace ends the test where system calls can't be tampered with.
@@ -223,5 +228,105 @@ func TestDamageTakesOnePartition(t *testing.T) {
 				t.Errorf("%d files, %d before", len(after), len(before))
 			}
 		})
+	}
+}
+
+// TestFailingMetadataDiskEndsTheBroker: a controller that can't write its log
+// decides nothing any more. The process says so and ends with 1, and starts
+// again with everything once the disk works.
+func TestFailingMetadataDiskEndsTheBroker(t *testing.T) {
+	t.Parallel()
+	needStrace(t)
+	for _, tt := range []struct{ name, calls string }{{"write", "pwrite64"}, {"flush", "fdatasync,fsync"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t)
+			n.start()
+			n.topic("before", 1)
+			cl := n.client()
+			if _, code, err := n.produceOnce(cl, tp{"before", 0}, batch(7, 100)); err != nil || code != 0 {
+				t.Fatal(code, err)
+			}
+			cl.Close()
+			n.stop()
+			n.start() // finds which file is written now
+			segment := lastSegment(t, n.partitionDir("__cluster_metadata", 0))
+			n.p.Kill()
+			n.wrap = straced(t, tt.calls, "error=EIO:when=6+", segment)
+			n.launch()
+			for i := 0; !n.p.Ended(); i++ {
+				if i > 3000 {
+					t.Fatal("the broker goes on with a metadata log that can't be written")
+				}
+				if !n.ready() {
+					pause(10 * time.Millisecond)
+					continue
+				}
+				cl := n.client(kgo.RequestRetries(0), kgo.RetryTimeout(time.Second))
+				req := kmsg.NewPtrCreateTopicsRequest()
+				req.TimeoutMillis = 1000
+				rt := kmsg.NewCreateTopicsRequestTopic()
+				rt.Topic, rt.NumPartitions, rt.ReplicationFactor = fmt.Sprintf("made-%d", i), 1, 1
+				req.Topics = append(req.Topics, rt)
+				_, _ = n.ask(cl, req) // an error or none: the process is what counts
+				cl.Close()
+			}
+			if code := n.exit(20 * time.Second); code != 1 {
+				t.Errorf("exit code %d, want 1", code)
+			}
+			if said := n.p.Stderr.String(); !strings.Contains(said, "input/output error") {
+				t.Errorf("it does not say why:\n%s", said)
+			}
+			n.wrap = nil
+			n.start()
+			cl = n.client()
+			defer cl.Close()
+			if end := n.end(cl, tp{"before", 0}); end != 7 {
+				t.Errorf("the log ends at %d, want 7", end)
+			}
+			n.topic("after", 1)
+		})
+	}
+}
+
+// TestFailingCheckpointsCostNothing: the small files are hints. A disk that
+// refuses to write them is told of, and that is all.
+func TestFailingCheckpointsCostNothing(t *testing.T) {
+	t.Parallel()
+	needStrace(t)
+	n := newNode(t, "replica.high.watermark.checkpoint.interval.ms=100", "log.flush.offset.checkpoint.interval.ms=100", "log.flush.start.offset.checkpoint.interval.ms=100")
+	n.start()
+	n.topic("kept", 2)
+	n.stop()
+	n.wrap = []string{"strace", "-D", "-f", "-qq", "-o", filepath.Join(t.TempDir(), "strace")}
+	for _, name := range []string{"replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"} {
+		for _, tmp := range []string{"", ".tmp"} {
+			n.wrap = append(n.wrap, "-P", filepath.Join(n.dir, "log", name+tmp))
+		}
+	}
+	n.wrap = append(n.wrap, "-e", "trace=pwrite64,fsync,rename,renameat", "-e", "inject=pwrite64,fsync,rename,renameat:error=EIO:when=20+")
+	n.start()
+	cl := n.client()
+	defer func() { cl.Close() }()
+	acked := int64(0)
+	for range 40 {
+		for i := range int32(2) {
+			if _, code, err := n.produceOnce(cl, tp{"kept", i}, batch(1, 100)); err != nil || code != 0 {
+				t.Fatalf("code %d, %v\n%s", code, err, n.p.Stderr.String())
+			}
+		}
+		acked++
+		pause(15 * time.Millisecond)
+	}
+	n.alive()
+	n.p.Kill()
+	n.wrap = nil
+	n.start()
+	cl.Close()
+	cl = n.client()
+	for i := range int32(2) {
+		if end := n.end(cl, tp{"kept", i}); end != acked {
+			t.Errorf("partition %d ends at %d, want %d", i, end, acked)
+		}
 	}
 }

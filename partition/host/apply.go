@@ -182,7 +182,6 @@ func (m *ReplicaManager) register(img *metadata.Image, h *Hosted) {
 
 // noteApplied makes it durable that the directories have seen the image.
 func (m *ReplicaManager) noteApplied(img *metadata.Image) {
-	m.appliedSeen.Store(int64(img.At().Offset))
 	m.deps.Dirs.noteApplied(img.At().Offset)
 }
 

@@ -50,25 +50,28 @@ func (d *Dir) writeRecoveryPoints(read func() checkpoint.Offsets) error {
 	return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.RecoveryPointFile), d.files.recovery)
 }
 
-// checkpointHighWatermarks writes every directory's high watermarks.
-func (m *ReplicaManager) checkpointHighWatermarks() {
-	m.noteImage()
-	m.eachDir(func(d *Dir, parts []*Hosted) error {
+// checkpointHighWatermarks writes a directory's high watermarks, and the offset
+// of the newest image if it has moved.
+func (m *ReplicaManager) checkpointHighWatermarks(d *Dir) {
+	if at := model.Offset(m.imageAt.Load()); at > 0 {
+		d.noteApplied(at)
+	}
+	m.checkpoint(d, func(parts []*Hosted) error {
 		return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.HighWatermarkFile), offsetsOf(parts,
 			func(s *State) (model.Offset, bool) { return s.HighWatermark, true }))
 	})
 }
 
-// checkpointLogs writes every directory's recovery points and log starts, and
-// has what has been unsynced since the last time flushed in the background, so
-// that a recovery never scans more than two intervals' appends.
-func (m *ReplicaManager) checkpointLogs() {
-	for _, h := range m.All() {
-		if s := h.State(); s.View != nil && s.RecoveryPoint < s.LogEnd {
-			h.box.Post(&flushOldMsg{})
+// checkpointLogs writes a directory's recovery points and log starts, and has
+// what has been unsynced since the last time flushed in the background, so that
+// a recovery never scans more than two intervals' appends.
+func (m *ReplicaManager) checkpointLogs(d *Dir) {
+	m.checkpoint(d, func(parts []*Hosted) error {
+		for _, h := range parts {
+			if s := h.State(); s.View != nil && s.RecoveryPoint < s.LogEnd {
+				h.box.Post(&flushOldMsg{})
+			}
 		}
-	}
-	m.eachDir(func(d *Dir, parts []*Hosted) error {
 		err := d.writeRecoveryPoints(func() checkpoint.Offsets {
 			return offsetsOf(parts, func(s *State) (model.Offset, bool) { return s.RecoveryPoint, true })
 		})
@@ -98,36 +101,23 @@ func offsetsOf(parts []*Hosted, of func(*State) (model.Offset, bool)) checkpoint
 	return offsets
 }
 
-// eachDir runs write for every directory in use with its partitions. A full disk
+// checkpoint runs write for a directory in use with its partitions. A full disk
 // is left for the next time; another error takes the directory offline.
-func (m *ReplicaManager) eachDir(write func(d *Dir, parts []*Hosted) error) {
-	all := m.All()
-	for _, d := range m.deps.Dirs.All() {
-		if !d.Online() {
-			continue
-		}
-		var parts []*Hosted
-		for _, h := range all {
-			if h.dir == d {
-				parts = append(parts, h)
-			}
-		}
-		switch err := write(d, parts); {
-		case err == nil:
-		case vfs.IsNoSpace(err):
-			m.logger.Warn("checkpoint not written: the disk is full", zap.String("dir", d.path), zap.Error(err))
-		default:
-			m.dirFailed(d, err)
+func (m *ReplicaManager) checkpoint(d *Dir, write func(parts []*Hosted) error) {
+	if !d.Online() {
+		return
+	}
+	var parts []*Hosted
+	for _, h := range m.All() {
+		if h.dir == d {
+			parts = append(parts, h)
 		}
 	}
-}
-
-// noteImage makes the offset of the newest image durable if it has moved since
-// the last time.
-func (m *ReplicaManager) noteImage() {
-	at := m.imageAt.Load()
-	if at > m.appliedSeen.Load() {
-		m.appliedSeen.Store(at)
-		m.deps.Dirs.noteApplied(model.Offset(at))
+	switch err := write(parts); {
+	case err == nil:
+	case vfs.IsNoSpace(err):
+		m.logger.Warn("checkpoint not written: the disk is full", zap.String("dir", d.path), zap.Error(err))
+	default:
+		m.dirFailed(d, err)
 	}
 }

@@ -37,8 +37,6 @@ type DirOptions struct {
 type Dirs struct {
 	o    DirOptions
 	dirs []*Dir
-	// runMu guards the run records.
-	runMu sync.Mutex
 }
 
 // Dir is one log directory. A directory whose own files fail goes offline for
@@ -53,8 +51,13 @@ type Dir struct {
 	hasMeta bool
 	// virgin: there was neither meta.properties nor any partition's directory.
 	virgin bool
-	run    runRecord
 	stop   log.Stop
+
+	// runMu guards run and is held while it is written.
+	runMu sync.Mutex
+	run   runRecord
+	beats int64 // the newest heartbeat of this process in run
+
 	// unclean are the partitions that the marker doesn't speak for.
 	unclean checkpoint.Offsets
 	// marker is the broker epoch in the marker of a clean stop.

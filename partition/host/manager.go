@@ -74,8 +74,6 @@ type ReplicaManager struct {
 	tasks        []*task
 	// imageAt is the metadata offset of the newest image applied.
 	imageAt atomic.Int64
-	// appliedSeen is the metadata offset last noted in the directories.
-	appliedSeen atomic.Int64
 
 	drawsMu sync.Mutex
 	draws   *rand.Rand

@@ -143,22 +143,38 @@ func (ds *Dirs) Registered(epoch model.BrokerEpoch) {
 	ds.note(func(r *runRecord) { r.BrokerEpoch, r.Told = epoch, true })
 }
 
-// Heartbeat notes durably that the controller acknowledged heartbeat n.
+// Heartbeat notes durably that the controller acknowledged heartbeat n. It waits
+// for the disks, but passes over a directory whose disk has not answered to a
+// note before: heartbeats go on, and only that directory's record stays old.
 func (ds *Dirs) Heartbeat(n int64) {
-	ds.note(func(r *runRecord) { r.Heartbeat = n })
+	for _, d := range ds.dirs {
+		if !d.runMu.TryLock() {
+			continue
+		}
+		if n > d.beats { // an earlier one may have been kept waiting by another disk
+			d.beats = n
+			d.note(func(r *runRecord) { r.Heartbeat = n })
+		}
+		d.runMu.Unlock()
+	}
 }
 
 func (ds *Dirs) note(change func(*runRecord)) {
-	ds.runMu.Lock()
-	defer ds.runMu.Unlock()
 	for _, d := range ds.dirs {
-		if !d.Online() {
-			continue
-		}
-		change(&d.run)
-		if err := writeRun(d.fs, d.file(runFile), d.run); err != nil && !vfs.IsNoSpace(err) {
-			d.fail(err)
-		}
+		d.runMu.Lock()
+		d.note(change)
+		d.runMu.Unlock()
+	}
+}
+
+// note changes the record and writes it. The lock is held.
+func (d *Dir) note(change func(*runRecord)) {
+	if !d.Online() {
+		return
+	}
+	change(&d.run)
+	if err := writeRun(d.fs, d.file(runFile), d.run); err != nil && !vfs.IsNoSpace(err) {
+		d.fail(err)
 	}
 }
 
@@ -175,7 +191,19 @@ func (ds *Dirs) applied() model.Offset {
 
 // noteApplied makes the offset of an acted-on image durable.
 func (ds *Dirs) noteApplied(at model.Offset) {
-	ds.note(func(r *runRecord) { r.Applied = max(r.Applied, at) })
+	for _, d := range ds.dirs {
+		d.noteApplied(at)
+	}
+}
+
+// noteApplied is the same for one directory; an offset that it knows is not
+// written again.
+func (d *Dir) noteApplied(at model.Offset) {
+	d.runMu.Lock()
+	defer d.runMu.Unlock()
+	if at > d.run.Applied {
+		d.note(func(r *runRecord) { r.Applied = at })
+	}
 }
 
 // failure latches the first error of a directory.

@@ -5,6 +5,13 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 )
 
+// StrandedWaiter is a ProduceWaiter that wants to know that its answer comes from
+// outside the loop because a write hangs, perhaps on the waiter's own goroutine.
+type StrandedWaiter interface {
+	// ProduceStranded is called before ProduceDone for that slot.
+	ProduceStranded(slot int32)
+}
+
 // watch looks, from outside the loops, for partitions whose write has not come
 // back for tidemark.io.stall.timeout.ms. Such a partition is no longer led here
 // as far as anybody can see: whoever waits is answered KAFKA_STORAGE_ERROR, new
@@ -24,6 +31,9 @@ func (m *ReplicaManager) watch() {
 		}
 		m.events.stalled(h, now.Mono-since)
 		for _, s := range h.unanswered.strand() {
+			if w, ok := s.waiter.(StrandedWaiter); ok {
+				w.ProduceStranded(s.slot)
+			}
 			s.waiter.ProduceDone(s.slot, stalledResult())
 		}
 	}

@@ -274,6 +274,26 @@ func (c *Conn) shut() {
 	}
 }
 
+// GiveUp is for a request whose handler hangs, perhaps on the connection's own
+// goroutine: what is answered is written from here and the connection closed, so
+// that its client comes back on another. A connection whose goroutine handles
+// nothing is left as it is.
+func (c *Conn) GiveUp(why string) {
+	c.mu.Lock()
+	if !c.busy || c.dead || c.closing {
+		c.mu.Unlock()
+		return
+	}
+	c.closing = true
+	write := !c.writing
+	c.writing = true
+	c.mu.Unlock()
+	c.srv.cfg.Logger.Warn("connection closed", zap.String("remote", c.remote), zap.String("why", why))
+	if write {
+		c.writeSoon()
+	}
+}
+
 // drain asks the reader to take no more requests and to close the connection
 // when those it has are answered.
 func (c *Conn) drain() {
