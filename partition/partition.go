@@ -52,8 +52,7 @@ type Partition struct {
 
 	// One write at a time. What comes meanwhile waits in deferred, in order.
 	writing  WriteKind
-	writeTo  model.Offset // target of the outstanding truncation
-	inFlight *Produce     // whose append is outstanding
+	inFlight *Produce // whose append is outstanding
 	raising  *DeleteRecords
 	deferred []Input
 

@@ -18,9 +18,8 @@ import (
 type history struct {
 	acked   []string // topics whose creation was acknowledged
 	unknown string   // one that got an error and may exist
-	deleted []string
-	epochs  []int64 // broker epochs that were given out
-	ids     int64   // end of the producer ids that were given out
+	epochs  []int64  // broker epochs that were given out
+	ids     int64    // end of the producer ids that were given out
 }
 
 // tinyLog makes snapshots and segments frequent.

@@ -12,9 +12,6 @@ type job struct {
 	cmd    controller.Command
 	done   Completion
 	result controller.Result
-	// last is the position, among all entries ever proposed in this node's
-	// life, of the entry that completes the command; 0 before it was proposed.
-	last uint64
 }
 
 // proposal is an entry that was handed to the library.
