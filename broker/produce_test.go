@@ -3,7 +3,9 @@ package broker
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
+	"maps"
 	"testing"
 	"time"
 
@@ -239,5 +241,60 @@ func TestAcksZeroFailureClosesTheConnection(t *testing.T) {
 	}
 	if end := b.replicas.All()[0].State().LogEnd; end != 1 {
 		t.Fatalf("log end %d, want 1", end)
+	}
+}
+
+// TestProduceOfEveryVersion: what each version answers, topics by name up to 12
+// and by id from 13.
+func TestProduceOfEveryVersion(t *testing.T) {
+	a := newAPI(t)
+	name, id := a.topic("versions", 2)
+	c := a.dial()
+	next := int64(0)
+	for _, v := range versions(t, protocol.KeyProduce) {
+		for _, acks := range []int16{-1, 1} {
+			req := produceTo(name, 0, acks, plainBatch(3, 10))
+			req.Topics[0].TopicID = id
+			resp := c.call(req, v).(*kmsg.ProduceResponse)
+			rt := resp.Topics[0]
+			if len(resp.Topics) != 1 || v < 13 && rt.Topic != name || v >= 13 && rt.TopicID != id {
+				t.Fatalf("v%d: %+v", v, resp)
+			}
+			p := rt.Partitions[0]
+			if p.ErrorCode != 0 || p.BaseOffset != next || p.LogAppendTime != -1 || v >= 5 && p.LogStartOffset != 0 || p.ErrorMessage != nil || len(p.ErrorRecords) != 0 {
+				t.Errorf("v%d acks %d: %+v, want offset %d", v, acks, p, next)
+			}
+			next += 3
+		}
+		// One bad partition does not touch its neighbour; unknown ones are told.
+		req := produceTo(name, 1, -1, plainBatch(1, 1))
+		req.Topics[0].TopicID = id
+		bad, missing := req.Topics[0].Partitions[0], req.Topics[0].Partitions[0]
+		bad.Partition, bad.Records = 0, corrupt(plainBatch(1, 1))
+		missing.Partition = 9
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, bad, missing)
+		unknown := req.Topics[0]
+		unknown.Topic, unknown.TopicID, unknown.Partitions = a.name("nowhere"), model.TopicID{8, 8}, unknown.Partitions[:1]
+		req.Topics = append(req.Topics, unknown)
+		got := map[string]protocol.Code{}
+		for _, rt := range c.call(req, v).(*kmsg.ProduceResponse).Topics {
+			for _, p := range rt.Partitions {
+				which := "known"
+				if v < 13 && rt.Topic != name || v >= 13 && rt.TopicID != id {
+					which = "unknown"
+				}
+				got[fmt.Sprint(which, p.Partition)] = p.ErrorCode
+			}
+		}
+		want := map[string]protocol.Code{"known1": 0, "known0": protocol.CodeCorruptMessage, "known9": protocol.CodeUnknownTopicOrPartition, "unknown1": protocol.CodeUnknownTopicOrPartition}
+		if v >= 13 {
+			want["unknown1"] = protocol.CodeUnknownTopicID
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("v%d: codes %v, want %v", v, got, want)
+		}
+	}
+	if end := c.listOffset(7, name, 0, -1, 0).Offset; end != next {
+		t.Errorf("the log ends at %d, want %d", end, next)
 	}
 }
