@@ -115,6 +115,52 @@ func TestKillWhileRecovering(t *testing.T) {
 	t.Logf("%d starts killed, %d records", killed, records)
 }
 
+// TestTornEndIsCutOnce: the bytes behind the last whole batch leave the file when
+// they are found, and are not found again.
+func TestTornEndIsCutOnce(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.start()
+	n.topic("torn", 1)
+	p := tp{"torn", 0}
+	write := func(want int64) {
+		t.Helper()
+		cl := n.client()
+		defer cl.Close()
+		if offset, code, err := n.produceOnce(cl, p, batch(10, 100)); err != nil || code != 0 || offset != want {
+			t.Fatalf("offset %d code %d, %v; want offset %d", offset, code, err, want)
+		}
+	}
+	write(0)
+	for i := range int64(3) {
+		n.p.Kill()
+		torn := lastSegment(t, n.partitionDir("torn", 0))
+		info, err := os.Stat(torn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		appendTo(t, torn, batch(10, 1000)[:5000])
+		n.start()
+		if cuts := strings.Count(n.p.Stderr.String(), "bytes were cut from a log"); cuts != 1 {
+			t.Errorf("start %d: %d cuts, want 1", i, cuts)
+		}
+		after, err := os.Stat(torn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after.Size() != info.Size() {
+			t.Errorf("start %d: %s has %d bytes, %d before its end was torn", i, filepath.Base(torn), after.Size(), info.Size())
+		}
+		write(10 * (i + 1))
+	}
+	n.p.Kill()
+	n.start()
+	if said := n.p.Stderr.String(); strings.Contains(said, "bytes were cut from a log") {
+		t.Errorf("a start that had nothing to cut:\n%s", said)
+	}
+	write(40)
+}
+
 func lastSegment(t *testing.T, dir string) string {
 	t.Helper()
 	files := segments(t, dir)

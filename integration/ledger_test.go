@@ -107,6 +107,13 @@ func (n *node) load(spec loadSpec) *load {
 	for i := range spec.producers {
 		cl := n.client(append([]kgo.Opt{kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression())}, spec.opts...)...)
 		l.cls = append(l.cls, cl)
+		// A client that can't get a producer id gives its records up.
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		_, _, err := cl.ProducerID(ctx)
+		cancel()
+		if err != nil {
+			n.t.Fatal(err)
+		}
 		l.wg.Add(1)
 		go l.produce(cl, int32(i), spec)
 	}

@@ -264,6 +264,14 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 		return h
 	}
 	m.events.loaded(h, &report)
+	if len(report.Removed) > 0 {
+		// Nobody reads yet: what was cut off leaves the files at once. Else each
+		// start after a kill would find it again, and so would another broker on
+		// this directory, for which it is no torn end once other segments follow.
+		if _, err := plog.Reclaim(); err != nil {
+			m.logger.Warn("bytes that were cut from a log are still in its files", name(h), zap.Error(err))
+		}
+	}
 	m.hostOnline(h, plog, f.highWatermark, now)
 	return h
 }
