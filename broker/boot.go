@@ -24,6 +24,9 @@ const metadataFeature = "tidemark.version"
 // this node's partitions are led or the node can't be a member. An error means
 // that the disk could not be opened, and done is not called.
 func (b *Broker) Boot(done func(error)) error {
+	if b.advertised == nil {
+		b.advertise()
+	}
 	var err error
 	b.dirs, err = host.OpenDirs(host.DirOptions{
 		FS: b.fs, Paths: b.config.LogDirs, NodeID: b.config.NodeID, ClusterID: b.config.ClusterID,
@@ -65,7 +68,7 @@ func (d *booted) Deliver(model.Now) { d.done(nil) }
 
 // build makes the parts that need the opened directories.
 func (b *Broker) build() {
-	b.topics.broker = b.config
+	b.topics.broker, b.topics.adjust = b.config, b.world.Topic
 	b.replicas = host.NewReplicaManager(host.Deps{
 		RT: b.rt, FS: b.fs, Dirs: b.dirs, Self: b.config.NodeID, Broker: b.config, Topic: b.topics.of,
 		Logger: b.logger, Rand: b.newRand(), Group: b.world.Group, Executor: b.world.Executor, Flusher: b.world.Flusher,

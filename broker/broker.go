@@ -47,6 +47,9 @@ type World struct {
 	Machine  host.Machine
 	Executor host.Executor
 	Flusher  func(dir string) host.Flusher
+	// Topic, if not nil, changes the settings in force of each topic, to values
+	// that configuration does not allow, such as segments of a few hundred bytes.
+	Topic func(*config.Topic)
 	// Group runs what takes goroutines; nil does without any.
 	Group *lifecycle.Group
 }
@@ -166,6 +169,16 @@ func (b *Broker) ClusterID() string { return b.quorum.Image().ClusterID() }
 
 // Failed is closed when the node can't go on; Stop then returns why.
 func (b *Broker) Failed() <-chan struct{} { return b.failed }
+
+// Failure returns why the node can't go on, nil unless Failed is closed.
+func (b *Broker) Failure() error {
+	select {
+	case <-b.failed:
+		return b.failure
+	default:
+		return nil
+	}
+}
 
 // fail ends the node: what happened leaves it nothing to do.
 func (b *Broker) fail(err error) {

@@ -13,6 +13,7 @@ import (
 // same, so that ten thousand of them cost one.
 type topicConfigs struct {
 	broker *config.Broker
+	adjust func(*config.Topic) // nil: nothing
 
 	mu     sync.Mutex
 	shared *config.Topic
@@ -24,6 +25,16 @@ type topicConfigs struct {
 // version accepted and this one does not are passed over: the topic gets the
 // broker's defaults rather than none.
 func (t *topicConfigs) of(img *metadata.Image, name string) *config.Topic {
+	c := t.configured(img, name)
+	if t.adjust == nil {
+		return c
+	}
+	own := *c
+	t.adjust(&own)
+	return &own
+}
+
+func (t *topicConfigs) configured(img *metadata.Image, name string) *config.Topic {
 	dynamic := dynamicOf(img, t.broker)
 	overrides := img.Config(metadata.TopicResource, name)
 	if len(overrides) == 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log/checkpoint"
 	"github.com/tidemark/tidemark/log/epoch"
 	"github.com/tidemark/tidemark/log/producer"
@@ -38,10 +39,17 @@ func (ld *loader) producersBefore(i int) error {
 
 // fileAgrees reports whether the epoch file says of the first and last batch of
 // each trusted segment, and of the first one of each other, what they say
-// themselves. What lies above the recovery point it needn't know.
+// themselves. What lies above the recovery point it needn't know. Where the log
+// starts below what the file still knows, because the checkpoint of the start is
+// older than the file, it doesn't agree.
 func (ld *loader) fileAgrees(from int) bool {
 	if ld.fileEpochs == nil {
 		return false
+	}
+	if from > 0 && ld.l.logStart < ld.trustedEnd(from) {
+		if _, ok := ld.fileEpochs.EpochFor(ld.l.logStart); !ok {
+			return false
+		}
 	}
 	for i, s := range ld.found {
 		if i >= from {
@@ -84,12 +92,18 @@ func (ld *loader) fileSays(b batchFacts) bool {
 	return ok && e == b.epoch
 }
 
+// trustedEnd is the offset behind the segments before from, which were not
+// scanned.
+func (ld *loader) trustedEnd(from int) model.Offset {
+	if from < len(ld.found) {
+		return ld.found[from].base
+	}
+	return ld.end
+}
+
 // settleEpochs is pass D.
 func (ld *loader) settleEpochs(from int) error {
-	trustedEnd := ld.end
-	if from < len(ld.found) {
-		trustedEnd = ld.found[from].base
-	}
+	trustedEnd := ld.trustedEnd(from)
 	c := &epoch.Cache{}
 	if ld.fileAgrees(from) {
 		c = ld.fileEpochs.Clone()
@@ -285,6 +299,12 @@ func (ld *loader) storeRebuilt(s *foundSegment, next model.Offset, longer bool) 
 		return ld.l.storeShortened(s.segment, next)
 	}
 	se, err := s.store(s.rebuilt, s.sealFor(next))
+	if vfs.IsNoSpace(err) {
+		// They serve from memory, and are stored once there is room.
+		s.indexes.Store(s.rebuilt)
+		s.repair.Store(true)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("store indexes of segment %d: %w", s.base, err)
 	}

@@ -181,7 +181,9 @@ func (ss *segmentScan) accept(b record.Batch) {
 	}
 	ss.s.lastBatch = facts
 	ss.t.add(b, ss.pos)
-	if e := b.LeaderEpoch(); e > ss.epoch {
+	// The first one is noted even if the segment before ends in the same epoch:
+	// the file may not know of any.
+	if e := b.LeaderEpoch(); e > ss.epoch || len(ss.ld.scannedEpochs) == 0 && e >= 0 {
 		ss.epoch = e
 		if !ss.trusted {
 			ss.ld.scannedEpochs = append(ss.ld.scannedEpochs, epoch.Entry{Epoch: e, Start: b.BaseOffset()})
@@ -213,6 +215,11 @@ func (ss *segmentScan) atEnd() (stop bool, err error) {
 		return false, nil
 	}
 	hole := fmt.Errorf("segment ends at %d, the next begins at %d: %w", ss.expected, ss.next, errHole)
+	// The seal knows of more bytes than there are: no compaction, the pages are
+	// gone, as after a failed fsync.
+	if se != nil && se.final && se.size > ss.pos && (ss.ld.o.Stop == StopProcess || ss.expected < ss.ld.o.RecoveryPoint) {
+		return false, ss.ld.damage(ss.i, ss.pos, ss.expected, hole)
+	}
 	if sealed && se.next < ss.next {
 		if ss.ld.o.Stop == StopProcess || ss.expected < ss.ld.o.RecoveryPoint {
 			return false, ss.ld.damage(ss.i, ss.pos, ss.expected, hole)

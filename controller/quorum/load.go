@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -89,6 +90,16 @@ type loaded struct {
 	report log.LoadReport
 }
 
+// unreadable tells damage from a disk that did not answer: the bytes may be well,
+// and a start without them would go on without what they say.
+func unreadable(dir string, err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read metadata in %s: %w", dir, err)
+	}
+	return &damageError{dir, err}
+}
+
 // load opens a bootstrapped directory. A *damageError means that only a part of
 // it can be believed; nothing was changed then.
 func load(o Config, dir string, now model.Now) (*storage, loaded, error) {
@@ -96,7 +107,7 @@ func load(o Config, dir string, now model.Now) (*storage, loaded, error) {
 	s := &storage{fs: o.FS, dir: dir}
 	var err error
 	if s.hard, err = readHardState(o.FS, dir); err != nil {
-		return nil, l, &damageError{dir, err}
+		return nil, l, unreadable(dir, err)
 	}
 	all, err := listSnapshots(o.FS, dir)
 	if err != nil {
@@ -106,7 +117,7 @@ func load(o Config, dir string, now model.Now) (*storage, loaded, error) {
 		return nil, l, &damageError{dir, errors.New("no snapshot")}
 	}
 	if s.snapshot, l.image, err = readSnapshot(o.FS, dir, all[0]); err != nil {
-		return nil, l, &damageError{dir, err}
+		return nil, l, unreadable(dir, err)
 	}
 	oldest := all[len(all)-1]
 	s.previous = oldest

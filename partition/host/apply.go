@@ -29,8 +29,9 @@ func (m *ReplicaManager) Apply(img *metadata.Image, d *metadata.Delta) {
 		stray, fresh = m.reconcile(img, gone, fresh)
 	}
 	m.remove(gone, stray)
+	m.change(nil, append(slices.Clone(gone), stray...)) // before a checkpoint could write their numbers under a new topic's name
 	m.create(fresh)
-	m.change(fresh, append(slices.Clone(gone), stray...))
+	m.change(fresh, nil)
 	if len(gone)+len(stray)+len(fresh) > 0 {
 		m.noteApplied(img)
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"sync"
 
 	"go.uber.org/zap"
@@ -13,8 +14,8 @@ import (
 // checkpointFiles is the writer of one directory's three offset checkpoints.
 type checkpointFiles struct {
 	mu sync.Mutex
-	// recovery is what the recovery point file holds.
-	recovery checkpoint.Offsets
+	// What the files hold.
+	recovery, starts, highWatermarks checkpoint.Offsets
 }
 
 // readOffsets reads a checkpoint file; what can't be read counts as absent.
@@ -46,8 +47,58 @@ func (d *Dir) writeRecoveryPoints(read func() checkpoint.Offsets) error {
 	defer d.files.mu.Unlock()
 	// Read under the lock: a point that a truncation lowers meanwhile must not
 	// be raised again by an older reading.
-	d.files.recovery = read()
-	return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.RecoveryPointFile), d.files.recovery)
+	return d.writeOffsets(checkpoint.RecoveryPointFile, &d.files.recovery, read())
+}
+
+// writeLogStarts replaces the log start file.
+func (d *Dir) writeLogStarts(read func() checkpoint.Offsets) error {
+	d.files.mu.Lock()
+	defer d.files.mu.Unlock()
+	return d.writeOffsets(checkpoint.LogStartFile, &d.files.starts, read())
+}
+
+// writeHighWatermarks replaces the high watermark file.
+func (d *Dir) writeHighWatermarks(read func() checkpoint.Offsets) error {
+	d.files.mu.Lock()
+	defer d.files.mu.Unlock()
+	return d.writeOffsets(checkpoint.HighWatermarkFile, &d.files.highWatermarks, read())
+}
+
+// forget takes a partition out of the checkpoints, durably, before a new one of
+// its name is made: what they say is of a deleted topic, and would make a start
+// after a crash look for records that the new one never had, or hide those that
+// it has.
+func (d *Dir) forget(tp model.TopicPartition) error {
+	d.files.mu.Lock()
+	defer d.files.mu.Unlock()
+	for _, f := range []struct {
+		name string
+		held *checkpoint.Offsets
+	}{
+		{checkpoint.RecoveryPointFile, &d.files.recovery},
+		{checkpoint.LogStartFile, &d.files.starts},
+		{checkpoint.HighWatermarkFile, &d.files.highWatermarks},
+	} {
+		if _, ok := (*f.held)[tp]; !ok {
+			continue
+		}
+		rest := maps.Clone(*f.held)
+		delete(rest, tp)
+		if err := d.writeOffsets(f.name, f.held, rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeOffsets replaces a file and notes what it holds. Called with the lock of
+// the files.
+func (d *Dir) writeOffsets(name string, held *checkpoint.Offsets, next checkpoint.Offsets) error {
+	if err := checkpoint.WriteOffsets(d.fs, d.file(name), next); err != nil {
+		return err
+	}
+	*held = next
+	return nil
 }
 
 // checkpointHighWatermarks writes a directory's high watermarks, and the offset
@@ -57,8 +108,9 @@ func (m *ReplicaManager) checkpointHighWatermarks(d *Dir) {
 		d.noteApplied(at)
 	}
 	m.checkpoint(d, func(parts []*Hosted) error {
-		return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.HighWatermarkFile), offsetsOf(parts,
-			func(s *State) (model.Offset, bool) { return s.HighWatermark, true }))
+		return d.writeHighWatermarks(func() checkpoint.Offsets {
+			return offsetsOf(parts, func(s *State) (model.Offset, bool) { return s.HighWatermark, true })
+		})
 	})
 }
 
@@ -78,14 +130,18 @@ func (m *ReplicaManager) checkpointLogs(d *Dir) {
 		if err != nil {
 			return err
 		}
-		return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.LogStartFile), offsetsOf(parts,
-			func(s *State) (model.Offset, bool) { return s.LogStart, s.LogStart > 0 }))
+		return d.writeLogStarts(func() checkpoint.Offsets {
+			return offsetsOf(parts, func(s *State) (model.Offset, bool) { return s.LogStart, s.LogStart > 0 })
+		})
 	})
 }
 
 func offsetsOf(parts []*Hosted, of func(*State) (model.Offset, bool)) checkpoint.Offsets {
 	offsets := make(checkpoint.Offsets, len(parts))
 	for _, h := range parts {
+		if h.m.GetByID(h.id) != h {
+			continue // removed meanwhile; its name may be another's by now
+		}
 		s := h.State()
 		if s.View == nil {
 			// An offline log keeps what was known of it.

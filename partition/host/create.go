@@ -103,6 +103,9 @@ func (m *ReplicaManager) createLog(d *Dir, h *Hosted) (*log.Log, error) {
 			return nil, err
 		}
 	}
+	if err := d.forget(h.tp); err != nil {
+		return nil, fmt.Errorf("checkpoints of an earlier %s: %w", h.tp, err)
+	}
 	if err := d.fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}

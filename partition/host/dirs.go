@@ -192,10 +192,8 @@ func (d *Dir) stopOf(tp model.TopicPartition) log.Stop {
 
 // make creates the directory if it is not there, and makes its name durable all
 // the way up: a name that a power failure takes away takes everything below it.
+// One that is there may be of a process that died before it got so far.
 func (d *Dir) make() error {
-	if _, err := d.fs.Stat(d.path); err == nil {
-		return nil
-	}
 	if err := d.fs.MkdirAll(d.path, 0o755); err != nil {
 		return err
 	}

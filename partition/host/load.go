@@ -108,11 +108,17 @@ func (m *ReplicaManager) scan() []*foundDir {
 			m.dirFailed(d, err)
 			continue
 		}
+		// A process that died while it made a partition may have left a directory
+		// whose name is not durable yet.
+		if err := d.fs.SyncDir(d.path); err != nil {
+			m.dirFailed(d, err)
+			continue
+		}
 		recovery := d.readOffsets(checkpoint.RecoveryPointFile, m.logger)
 		starts := d.readOffsets(checkpoint.LogStartFile, m.logger)
 		highWatermarks := d.readOffsets(checkpoint.HighWatermarkFile, m.logger)
 		cleaned := d.readOffsets(checkpoint.CleanerFile, m.logger)
-		d.files.recovery = recovery
+		d.files.recovery, d.files.starts, d.files.highWatermarks = recovery, starts, highWatermarks
 		for _, name := range names {
 			tp, suffix, ok := log.ParseDirName(name)
 			if !ok || tp.Topic == metadataTopic {

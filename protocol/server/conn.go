@@ -36,6 +36,10 @@ type Conn struct {
 	mu   sync.Mutex
 	wake chan struct{} // has room for one: something the reader waits for may have changed
 
+	// woken, if not nil, is called instead of filling wake: the connection is a
+	// LocalConn, which nothing runs in the background.
+	woken func()
+
 	head, tail *Request // the unanswered, and the answered behind them, in order
 	open       int      // how many
 	barriers   int      // how many of them hold back later requests
@@ -80,6 +84,10 @@ func (c *Conn) OnClose(fn func()) {
 
 // signal wakes the reader if it waits on c.wake.
 func (c *Conn) signal() {
+	if c.woken != nil {
+		c.woken()
+		return
+	}
 	select {
 	case c.wake <- struct{}{}:
 	default:

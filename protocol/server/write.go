@@ -59,6 +59,10 @@ func (c *Conn) flush() {
 // writeSoon writes what is ready as far as the socket takes it without waiting,
 // and leaves the rest to a goroutine. The caller has set c.writing.
 func (c *Conn) writeSoon() {
+	if c.woken != nil {
+		c.writeOut()
+		return
+	}
 	if !c.tryWriteOut() {
 		c.srv.cfg.Group.Go("connection writer", c.writeOut)
 	}

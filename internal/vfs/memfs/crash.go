@@ -42,6 +42,18 @@ func (fs *FS) CrashClone(c Crash) *FS {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.dead = true
+	return fs.crashed(c)
+}
+
+// Durable returns the disk that a power loss now would leave at least: nothing
+// but what was synced. This one lives on.
+func (fs *FS) Durable() *FS {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return fs.crashed(Crash{})
+}
+
+func (fs *FS) crashed(c Crash) *FS {
 	after, _ := fs.fork()
 	settle(after.pending, func(*nameOp) bool { return c.roll() })
 	after.pending = nil

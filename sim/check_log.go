@@ -1,0 +1,319 @@
+package sim
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/internal/vfs/memfs"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/partition"
+	"github.com/tidemark/tidemark/partition/host"
+)
+
+// Kafka's checkpoint files.
+const (
+	logStartFile      = "log-start-offset-checkpoint"
+	recoveryPointFile = "recovery-point-offset-checkpoint"
+	epochFile         = "leader-epoch-checkpoint"
+)
+
+func partDir(tp model.TopicPartition) string {
+	return fmt.Sprintf("%s/%s-%d", dataDir, tp.Topic, tp.Partition)
+}
+
+// scan reads the batches of a partition's segment files from the segment that
+// holds from, and returns the offset at which they cease to follow each other,
+// with the reason.
+func scan(disk *memfs.FS, dir string, from int64, fn func(h *batchHead, raw []byte) error) (end int64, err error) {
+	names, err := disk.List(dir)
+	if err != nil {
+		return from, err
+	}
+	var bases []int64
+	for _, name := range names {
+		if digits, ok := strings.CutSuffix(name, ".log"); ok {
+			base, err := strconv.ParseInt(digits, 10, 64)
+			if err != nil {
+				return from, err
+			}
+			bases = append(bases, base)
+		}
+	}
+	first := 0
+	for i, base := range bases {
+		if base <= from {
+			first = i
+		}
+	}
+	if len(bases) == 0 || bases[first] > from {
+		return from, fmt.Errorf("no segment holds offset %d", from)
+	}
+	end = bases[first]
+	for i := first; i < len(bases); i++ {
+		if bases[i] != end {
+			return end, fmt.Errorf("segment %d follows offset %d", bases[i], end)
+		}
+		b, err := vfs.ReadFile(disk, filepath.Join(dir, fmt.Sprintf("%020d.log", bases[i])))
+		if err != nil {
+			return end, err
+		}
+		n, err := eachBatch(b, func(h *batchHead, raw []byte) error {
+			if i+1 < len(bases) && h.base >= bases[i+1] {
+				return errCutAway
+			}
+			if h.base != end {
+				return fmt.Errorf("batch at offset %d follows offset %d", h.base, end)
+			}
+			end = h.last + 1
+			return fn(h, raw)
+		})
+		switch {
+		case err == errCutAway:
+		case i+1 < len(bases) && bases[i+1] == end:
+			// The rest was cut away: the log went on in a new file.
+		case err != nil:
+			return end, err
+		case n < len(b):
+			return end, fmt.Errorf("segment %d has %d bytes behind offset %d", bases[i], len(b)-n, end)
+		}
+	}
+	return end, nil
+}
+
+// errCutAway: the rest of the file was truncated away, the next segment begins
+// below.
+var errCutAway = fmt.Errorf("cut away")
+
+// compare reads a partition's files and checks every record and every batch.
+func (w *World) compare(p *part, s *host.State, when string) {
+	type progress struct {
+		epoch int16
+		seq   int32 // of the last record
+	}
+	producers := make(map[int64]progress)
+	lastEpoch, lastAppend := int32(-1), int64(noTS)
+	start := int64(s.LogStart)
+	end, err := scan(w.disk, partDir(p.tp), start, func(h *batchHead, raw []byte) error {
+		if h.epoch < lastEpoch || h.epoch > int32(s.LeaderEpoch) {
+			w.fail(2, "%s: %v: batch at %d has epoch %d after %d, the leader's is %d", when, p.tp, h.base, h.epoch, lastEpoch, s.LeaderEpoch)
+		}
+		lastEpoch = h.epoch
+		if e := s.EpochFor(model.Offset(h.last)); h.last >= start && int32(e) != h.epoch {
+			w.fail(2, "%s: %v: batch at %d has epoch %d, the cache says %d; the log is %d to %d, the file %v", when, p.tp, h.base, h.epoch, e, start, s.LogEnd, readEpochs(w.disk, partDir(p.tp)))
+		}
+		if h.attrs&attrLogAppend != 0 {
+			if h.maxTS < lastAppend {
+				w.fail(5, "%s: %v: append time %d at %d after %d", when, p.tp, h.maxTS, h.base, lastAppend)
+			}
+			lastAppend = h.maxTS
+		}
+		if h.pid >= 0 {
+			last, known := producers[h.pid]
+			next := int32(0)
+			if known && last.epoch == h.pepoch {
+				next = last.seq + 1
+			}
+			anyFirst := !known && (start > 0 || p.lost)
+			if known && h.pepoch < last.epoch || h.seq != next && !anyFirst {
+				w.fail(7, "%s: %v: producer %d epoch %d sequence %d at offset %d, want %d (epoch before %d)", when, p.tp, h.pid, h.pepoch, h.seq, h.base, next, last.epoch)
+			}
+			producers[h.pid] = progress{h.pepoch, h.seq + h.count - 1}
+		}
+		return eachRecord(h, raw, func(g gotRecord) error {
+			w.h.learn(p, g.offset, g.id, g.ts, false, when)
+			return nil
+		})
+	})
+	switch {
+	case end < int64(s.LogEnd):
+		w.fail(4, "%s: %v: the files hold records up to %d, the log ends at %d: %v", when, p.tp, end, s.LogEnd, err)
+	case end > int64(s.LogEnd) && !p.hit:
+		// Bytes that are no batch may stand behind the end: what a load cut away.
+		w.fail(13, "%s: %v: the files go on to %d behind the log end %d: %v", when, p.tp, end, s.LogEnd, err)
+	}
+}
+
+// deepCheck looks at everything: the files against the history, indexes
+// against the files, what is durable against what was said to be.
+func (w *World) deepCheck() {
+	n := w.node
+	if n == nil || !n.up || w.faults.dying != deathNone {
+		return
+	}
+	n.notice()
+	w.admin.checkImage()
+	image := w.disk.Durable()
+	for _, hosted := range n.hosted {
+		p, s := n.seen[hosted], hosted.State()
+		if p.gone || s.Role == partition.Offline || s.View == nil {
+			continue
+		}
+		w.compare(p, s, "in the files")
+		if w.faults.errors == 0 {
+			w.checkAnswers(p, s)
+		}
+		if !p.drop {
+			w.checkDurable(image, p, s)
+		}
+	}
+	w.checkHeld()
+}
+
+// checkAnswers compares what indexes lead to with what the files say.
+func (w *World) checkAnswers(p *part, s *host.State) {
+	start, end := int64(s.LogStart), int64(s.LogEnd)
+	if start >= end {
+		return
+	}
+	for range 3 {
+		from := start + w.nodeRand.Int64N(end-start)
+		r, err := s.View.Read(model.Offset(from), s.LogEnd, 1000, true)
+		if err != nil {
+			w.fail(13, "%v: read from %d: %v", p.tp, from, err)
+		}
+		b := make([]byte, r.Len())
+		if _, err := r.ReadAt(b, 0); err != nil {
+			w.fail(13, "%v: read of %d bytes from %d: %v", p.tp, len(b), from, err)
+		}
+		h, err := readHead(b)
+		if err != nil || h.base > from || h.last < from {
+			w.fail(13, "%v: a read from %d begins at batch %d to %d: %v", p.tp, from, h.base, h.last, err)
+		}
+		w.hold(p, r, b)
+	}
+	want, at := int64(-1), p.recs[start+w.nodeRand.Int64N(end-start)].ts+w.nodeRand.Int64N(3)-1
+	for o := start; o < end && want < 0; o++ {
+		if p.recs[o].ts >= at {
+			want = o
+		}
+	}
+	got, found, err := s.View.OffsetForTimestamp(model.Timestamp(at), s.LogEnd)
+	if !found {
+		got.Offset = -1
+	}
+	if err != nil || int64(got.Offset) != want {
+		w.fail(13, "%v: the first record since %d is at %d, the index says %d: %v", p.tp, at, want, got.Offset, err)
+	}
+}
+
+// checkDurable compares what a power failure would leave at least with what is
+// said to be durable.
+func (w *World) checkDurable(image *memfs.FS, p *part, s *host.State) {
+	point := max(w.checkpointOf(image, recoveryPointFile, p.tp), int64(s.RecoveryPoint))
+	claimed := max(int64(s.Durable), point, p.floor)
+	start := int64(s.LogStart)
+	if claimed <= start {
+		return
+	}
+	epochs := readEpochs(image, partDir(p.tp))
+	end, err := scan(image, partDir(p.tp), start, func(h *batchHead, raw []byte) error {
+		// An older checkpoint of the log start can bring back offsets that the
+		// file has forgotten; a start then finds their epochs in the batches.
+		if e := epochs.of(h.last); h.last >= start && h.last < point && e != h.epoch && (e >= 0 || h.last >= p.loadedPoint) {
+			w.fail(13, "%v: the recovery point is %d, the durable epoch file says %d of the batch at %d, which has %d", p.tp, point, e, h.base, h.epoch)
+		}
+		if h.base >= claimed {
+			return errCutAway
+		}
+		return eachRecord(h, raw, func(g gotRecord) error {
+			if r := p.recs[g.offset]; r.id != g.id {
+				return fmt.Errorf("offset %d holds record %d, want %d", g.offset, g.id, r.id)
+			}
+			return nil
+		})
+	})
+	if end < claimed {
+		w.fail(13, "%v: %d is said to be durable (recovery point %d), a power failure could leave %d: %v", p.tp, claimed, point, end, err)
+	}
+}
+
+// held is a region whose bytes must not change.
+type held struct {
+	p      *part
+	life   int
+	region log.Region
+	bytes  []byte
+	looks  int
+}
+
+const heldMax = 12
+
+func (w *World) hold(p *part, r log.Region, b []byte) {
+	if len(w.held) >= heldMax || w.nodeRand.IntN(3) > 0 {
+		r.Release()
+		return
+	}
+	w.held = append(w.held, held{p: p, life: w.lives, region: r, bytes: b})
+}
+
+// checkHeld reads held regions again.
+func (w *World) checkHeld() {
+	kept := w.held[:0]
+	for _, h := range w.held {
+		if h.life != w.lives {
+			continue // of a process that is gone
+		}
+		b := make([]byte, len(h.bytes))
+		if _, err := h.region.ReadAt(b, 0); err == nil && string(b) != string(h.bytes) {
+			w.fail(14, "%v: %d bytes from %d changed under a reader", h.p.tp, len(b), h.region.Start())
+		}
+		if h.looks++; h.looks < 3 {
+			kept = append(kept, h)
+		} else {
+			h.region.Release()
+		}
+	}
+	w.held = kept
+}
+
+// checkpointOf returns a partition's offset in one of Kafka's offset
+// checkpoints, 0 if it has none.
+func (w *World) checkpointOf(disk *memfs.FS, file string, tp model.TopicPartition) int64 {
+	for _, line := range lines(disk, filepath.Join(dataDir, file), 2) {
+		var topic string
+		var n int32
+		var offset int64
+		if k, err := fmt.Sscanf(line, "%s %d %d", &topic, &n, &offset); err == nil && k == 3 && topic == tp.Topic && n == tp.Partition {
+			return offset
+		}
+	}
+	return 0
+}
+
+// epochLines are the entries of a leader-epoch-checkpoint.
+type epochLines []struct{ epoch, start int64 }
+
+func readEpochs(disk *memfs.FS, dir string) (es epochLines) {
+	for _, line := range lines(disk, filepath.Join(dir, epochFile), 2) {
+		var e, start int64
+		if n, err := fmt.Sscanf(line, "%d %d", &e, &start); err == nil && n == 2 {
+			es = append(es, struct{ epoch, start int64 }{e, start})
+		}
+	}
+	return es
+}
+
+// of returns the epoch at an offset, -1 if none is known.
+func (es epochLines) of(offset int64) int32 {
+	e := int64(-1)
+	for _, l := range es {
+		if l.start <= offset {
+			e = l.epoch
+		}
+	}
+	return int32(e)
+}
+
+// lines returns the lines of a file behind the first few.
+func lines(disk *memfs.FS, path string, skip int) []string {
+	b, err := vfs.ReadFile(disk, path)
+	if err != nil {
+		return nil
+	}
+	ls := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	return ls[min(skip, len(ls)):]
+}

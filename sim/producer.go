@@ -1,0 +1,420 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/protocol"
+)
+
+// producer sends batches of records that nobody else sends. An idempotent one
+// keeps to the rules of KIP-98: at most five batches of a partition in flight,
+// the same sequence numbers when it sends again, a new epoch when the broker
+// has lost track of it.
+type producer struct {
+	link
+	name   string
+	idem   bool
+	acks   int16
+	retry  bool // a plain one that sends again, and so may write twice
+	ending bool
+
+	pid    int64 // -1: not known yet
+	epoch  int16
+	asking bool // for an id
+	lanes  []*lane
+}
+
+// lane is what a producer has under way to one partition.
+type lane struct {
+	to       target
+	batches  []*batch // not resolved, in order of their sequences
+	inFlight int
+	nextSeq  int32
+	known    bool // a batch of this producer and epoch was acknowledged
+	resend   bool // send all again, once nothing is in flight
+}
+
+// batch is records that are sent together, until it is known what became of
+// them.
+type batch struct {
+	recs    []outRecord
+	seq     int32
+	tries   int
+	life    int  // the incarnation that it was first sent to
+	settled bool // acknowledged or given up; still in lane.batches behind others
+}
+
+// unresolvedMax is how many batches of one partition may be under way. Source:
+// KIP-98, max.in.flight.requests.per.connection.
+const unresolvedMax = 5
+
+func newProducer(w *World, i int) *producer {
+	r := w.clientRand
+	p := &producer{name: fmt.Sprintf("producer %d", i), idem: i == 0 || r.IntN(2) == 0, acks: -1, pid: -1, retry: r.IntN(2) == 0}
+	if !p.idem {
+		p.acks = pick(r, []int16{-1, 1, 1, 0})
+	}
+	p.link = link{world: w, lost: p.reset}
+	return p
+}
+
+func (p *producer) finish() { p.ending = true }
+
+func (p *producer) unfinished() string {
+	for _, l := range p.lanes {
+		if len(l.batches) > 0 {
+			return fmt.Sprintf("%s (pid %d epoch %d idempotent %v acks %d) has %d batches for %s-%d, the first with sequence %d after %d tries, %d in flight",
+				p.name, p.pid, p.epoch, p.idem, p.acks, len(l.batches), l.to.topic, l.to.partition, l.batches[0].seq, l.batches[0].tries, l.inFlight)
+		}
+	}
+	return ""
+}
+
+// act implements client.
+func (p *producer) act() {
+	w := p.world
+	w.think(p.act)
+	c := p.up()
+	switch {
+	case c == nil:
+		return
+	case p.idem && p.pid < 0:
+		p.askID(c)
+		return
+	case p.asking:
+		return
+	}
+	for _, l := range p.lanes {
+		if l.resend && l.inFlight == 0 {
+			p.sendAgain(c, l)
+		}
+	}
+	if p.ending {
+		return
+	}
+	if p.idem && w.o.on[KindInit] && w.clientRand.IntN(400) == 0 {
+		p.askID(c)
+		return
+	}
+	n := 1
+	if w.clientRand.IntN(6) == 0 {
+		n = 2
+	}
+	for range n {
+		p.begin(c)
+	}
+}
+
+// begin makes a new batch and sends it.
+func (p *producer) begin(c *conn) {
+	w := p.world
+	ts := w.targets()
+	if len(ts) == 0 {
+		return
+	}
+	l := p.lane(pick(w.clientRand, ts))
+	if l.resend || len(l.batches) >= unresolvedMax {
+		return
+	}
+	if p.idem && !l.known && len(l.batches) > 0 {
+		// The broker takes any sequence from a producer it knows nothing of, so
+		// nothing may overtake the first.
+		return
+	}
+	b := &batch{life: w.lives, seq: l.nextSeq, recs: make([]outRecord, 1+w.clientRand.IntN(w.o.batchMax))}
+	for i := range b.recs {
+		b.recs[i] = outRecord{
+			id: w.h.newPayload(l.to.topic, l.to.partition, p.idem), size: w.clientRand.IntN(w.o.padMax),
+			ts: 1_700_000_000_000 + int64(w.sim.Now()/millisecond) + w.clientRand.Int64N(20),
+		}
+	}
+	l.nextSeq += int32(len(b.recs))
+	l.batches = append(l.batches, b)
+	p.send(c, l, b)
+}
+
+func (p *producer) lane(to target) *lane {
+	for _, l := range p.lanes {
+		// One lane for a partition, however it is named: sequences are its own.
+		if l.to.topic == to.topic && l.to.partition == to.partition && (!isChurn(to.topic) || l.to.id == to.id) {
+			return l
+		}
+	}
+	l := &lane{to: to}
+	p.lanes = append(p.lanes, l)
+	return l
+}
+
+// send sends one batch in a request of its own.
+func (p *producer) send(c *conn, l *lane, b *batch) {
+	w := p.world
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = p.acks, 10_000
+	t := kmsg.NewProduceRequestTopic()
+	t.Topic, t.TopicID = l.to.topic, l.to.id
+	q := kmsg.NewProduceRequestTopicPartition()
+	q.Partition = l.to.partition
+	if p.idem {
+		q.Records = appendBatch(nil, b.recs, p.pid, p.epoch, b.seq)
+	} else {
+		q.Records = appendBatch(nil, b.recs, -1, -1, -1)
+	}
+	t.Partitions = append(t.Partitions, q)
+	req.Topics = append(req.Topics, t)
+	version := pick(w.clientRand, []int16{3, 7, 8, 9, 10, 12})
+	if l.to.id != model.NoTopicID {
+		version = 13
+	}
+	b.tries++
+	if p.acks == 0 {
+		c.send(req, version, nil, nil)
+		p.settle(l, b)
+		return
+	}
+	l.inFlight++
+	answered := false
+	pid, epoch := p.pid, p.epoch
+	p.watch(c, &answered)
+	c.send(req, version,
+		func(resp kmsg.Response) { w.acknowledged(l.to, b, p.acks, onlyPart(resp)) },
+		func(resp kmsg.Response, err error) {
+			answered = true
+			l.inFlight--
+			if p.idem && (p.epoch != epoch || p.pid != pid) {
+				return // of an epoch that was given up
+			}
+			if err != nil {
+				p.again(l, b)
+				return
+			}
+			p.answer(l, b, onlyPart(resp))
+		})
+}
+
+// onlyPart returns the one partition of a response to our one-partition request.
+func onlyPart(resp kmsg.Response) *kmsg.ProduceResponseTopicPartition {
+	return &resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+}
+
+// acknowledged checks an acknowledgement at the moment it is given.
+func (w *World) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResponseTopicPartition) {
+	w.trace.line("PRODUCE    %s-%d id %d seq %d code %d base %d", to.topic, to.partition, b.recs[0].id, b.seq, q.ErrorCode, q.BaseOffset)
+	if q.ErrorCode != protocol.CodeNone {
+		w.counts.refused++
+		return
+	}
+	p := w.partOf(to.topic, to.id, to.partition)
+	if p == nil {
+		return // deleted meanwhile
+	}
+	end := q.BaseOffset + int64(len(b.recs))
+	if q.BaseOffset < 0 {
+		w.fail(15, "%v: an acknowledgement at offset %d", p.tp, q.BaseOffset)
+	}
+	if s := p.host.State(); s.View != nil {
+		switch {
+		case end > p.end:
+			w.fail(15, "%v: offsets %d to %d acknowledged, the log ends at %d", p.tp, q.BaseOffset, end-1, p.end)
+		case acks == -1 && end > int64(s.HighWatermark):
+			w.fail(8, "%v: offsets %d to %d acknowledged by all, the high watermark is %d", p.tp, q.BaseOffset, end-1, s.HighWatermark)
+		case isFlush(to.topic) && end > p.floor:
+			w.fail(15, "%v: offsets %d to %d acknowledged, only %d is durable", p.tp, q.BaseOffset, end-1, p.floor)
+		}
+	}
+	for i := range b.recs {
+		ts := b.recs[i].ts
+		if q.LogAppendTime >= 0 {
+			ts = noTS // the broker's clock, or that of the batch that this one repeats
+		}
+		w.h.learn(p, q.BaseOffset+int64(i), b.recs[i].id, ts, true, "an acknowledgement")
+	}
+	w.counts.acks += len(b.recs)
+}
+
+// answer is the client's side of an answer.
+func (p *producer) answer(l *lane, b *batch, q *kmsg.ProduceResponseTopicPartition) {
+	w := p.world
+	switch q.ErrorCode {
+	case protocol.CodeNone, protocol.CodeDuplicateSequenceNumber:
+		l.known = true
+		p.settle(l, b)
+	case protocol.CodeOutOfOrderSequenceNumber:
+		if len(l.batches) > 0 && l.batches[0] != b || !p.idem {
+			p.again(l, b) // one before it did not get there
+			return
+		}
+		if part := p.partNow(l); part != nil && b.life != w.lives && w.h.payloads[b.recs[0].id].part == part {
+			// It is there, and what a start remembers of a producer is its last
+			// batch only.
+			w.counts.duplicates++
+			p.settle(l, b)
+			return
+		} else if part != nil && !part.lost && !part.hit && !part.drop {
+			w.fail(7, "%v: producer %d epoch %d sequence %d is out of order, and nothing was lost", part.tp, p.pid, p.epoch, b.seq)
+		}
+		p.newEpoch()
+	case protocol.CodeUnknownProducerID, protocol.CodeInvalidProducerEpoch, protocol.CodeInvalidTimestamp, protocol.CodeMessageTooLarge:
+		if !p.idem {
+			p.settle(l, b)
+			return
+		}
+		p.newEpoch()
+	case protocol.CodeUnknownTopicOrPartition, protocol.CodeUnknownTopicID:
+		if w.node != nil && w.node.up && !w.exists(l.to) {
+			p.drop(l)
+			return
+		}
+		p.again(l, b)
+	case protocol.CodeNotLeaderOrFollower, protocol.CodeRequestTimedOut, protocol.CodeKafkaStorageError,
+		protocol.CodeNotEnoughReplicas, protocol.CodeNotEnoughReplicasAfterAppend:
+		if w.hurt(l.to) {
+			p.drop(l)
+			return
+		}
+		p.again(l, b)
+	default:
+		w.fail(15, "producing to %s-%d: unexpected error code %d: %v", l.to.topic, l.to.partition, q.ErrorCode, deref(q.ErrorMessage))
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func (p *producer) partNow(l *lane) *part {
+	if n := p.world.node; n == nil || !n.up {
+		return nil
+	}
+	return p.world.partOf(l.to.topic, l.to.id, l.to.partition)
+}
+
+// settle ends a batch.
+func (p *producer) settle(l *lane, b *batch) {
+	b.settled = true
+	for len(l.batches) > 0 && l.batches[0].settled {
+		l.batches = l.batches[1:]
+	}
+	if !p.idem { // no order to keep
+		for i, o := range l.batches {
+			if o == b {
+				l.batches = append(l.batches[:i:i], l.batches[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+// again has a batch sent again, or given up if this producer doesn't.
+func (p *producer) again(l *lane, b *batch) {
+	if b.settled {
+		return
+	}
+	if !p.idem && (!p.retry || b.tries > 5) {
+		p.world.counts.abandoned++
+		p.settle(l, b)
+		return
+	}
+	l.resend = true
+}
+
+// sendAgain sends everything of a lane that is not settled, in order.
+func (p *producer) sendAgain(c *conn, l *lane) {
+	w := p.world
+	if w.hurt(l.to) || w.node != nil && w.node.up && !w.exists(l.to) {
+		p.drop(l)
+		return
+	}
+	l.resend = false
+	for _, b := range l.batches {
+		if !b.settled {
+			p.send(c, l, b)
+		}
+	}
+}
+
+// drop forgets a lane whose partition is gone for good.
+func (p *producer) drop(l *lane) {
+	p.world.counts.abandoned += len(l.batches)
+	for i, o := range p.lanes {
+		if o == l {
+			p.lanes = append(p.lanes[:i:i], p.lanes[i+1:]...)
+			break
+		}
+	}
+	l.batches = nil
+}
+
+// reset is called when the connection broke: whatever was not answered is sent
+// again on the next.
+func (p *producer) reset() { p.asking = false }
+
+// newEpoch gives up everything under way and goes on under the next epoch
+// (KIP-360), or under a new id.
+func (p *producer) newEpoch() {
+	p.abandonAll()
+	if p.world.clientRand.IntN(2) == 0 && p.epoch < 1<<15-1 {
+		p.epoch++
+	} else {
+		p.pid, p.epoch = -1, 0
+	}
+}
+
+// askID asks for a producer id.
+func (p *producer) askID(c *conn) {
+	if p.asking {
+		return
+	}
+	w := p.world
+	p.asking = true
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionTimeoutMillis = 60_000
+	version := pick(w.clientRand, []int16{0, 1, 2, 3, 4})
+	if version >= 3 && p.pid >= 0 {
+		req.ProducerID, req.ProducerEpoch = p.pid, p.epoch // they say nothing without a transactional id
+	}
+	answered := false
+	p.watch(c, &answered)
+	c.send(req, version,
+		func(resp kmsg.Response) { w.givenID(resp.(*kmsg.InitProducerIDResponse)) },
+		func(resp kmsg.Response, err error) {
+			answered, p.asking = true, false
+			if err != nil {
+				return
+			}
+			r := resp.(*kmsg.InitProducerIDResponse)
+			if r.ErrorCode != protocol.CodeNone {
+				return // it will ask again
+			}
+			p.abandonAll()
+			p.pid, p.epoch = r.ProducerID, r.ProducerEpoch
+		})
+}
+
+// abandonAll gives up what is under way: its outcome stays unknown.
+func (p *producer) abandonAll() {
+	for _, l := range p.lanes {
+		p.world.counts.abandoned += len(l.batches)
+	}
+	p.lanes = nil
+}
+
+// givenID checks that a producer id and epoch are given out once.
+func (w *World) givenID(r *kmsg.InitProducerIDResponse) {
+	if r.ErrorCode != protocol.CodeNone {
+		return
+	}
+	if w.h.pids == nil {
+		w.h.pids = make(map[[2]int64]bool)
+	}
+	key := [2]int64{r.ProducerID, int64(r.ProducerEpoch)}
+	if w.h.pids[key] {
+		w.fail(7, "producer id %d epoch %d given out twice", r.ProducerID, r.ProducerEpoch)
+	}
+	w.h.pids[key] = true
+}

@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime/debug"
+
+	"github.com/tidemark/tidemark/internal/assert"
+	"github.com/tidemark/tidemark/internal/loop/simtime"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs/memfs"
+)
+
+const (
+	millisecond model.Instant = 1_000_000
+	second                    = 1000 * millisecond
+)
+
+// phase of a run.
+type phase uint8
+
+const (
+	safety   phase = iota // anything goes
+	liveness              // healed: everything must come to its end
+	over
+)
+
+// World is one simulated world.
+type World struct {
+	o   Options
+	sim *simtime.Sim
+	// Chance is split, so that leaving a kind of fault out changes as little as
+	// possible of the rest.
+	nemesisRand, diskRand, clientRand, nodeRand *rand.Rand
+
+	phase    phase
+	disk     *memfs.FS
+	faults   faults
+	node     *node // the running incarnation; nil while the process is down
+	lives    int   // incarnations so far
+	bootID   int   // lives of the kernel
+	wall     model.Timestamp
+	healed   model.Instant // when the liveness phase began
+	filled   bool          // the disk is full now
+	fullLife int           // the last incarnation that saw a full disk
+	h        history
+	clients  []client
+	admin    *admin
+
+	hash    traceHash
+	trace   trace
+	counts  counts
+	failure *Failure
+	held    []held
+}
+
+// Failure is a broken invariant.
+type Failure struct {
+	// Invariant is its number in docs/INVARIANTS.md; 0: the run did not come to
+	// its end, or something panicked.
+	Invariant int
+	// Event is the number of the event that showed it.
+	Event uint64
+	// Text says what was found.
+	Text string
+}
+
+// Error returns the failure in one line.
+func (f *Failure) Error() string {
+	return fmt.Sprintf("invariant %d at event %d: %s", f.Invariant, f.Event, f.Text)
+}
+
+// counts is what happened in a run.
+type counts struct {
+	boots, acks, fetched, admin    int
+	kind                           [kindCount]int // faults that really happened
+	duplicates, refused, abandoned int
+}
+
+// Result is the outcome of a run.
+type Result struct {
+	Options string
+	Seed    uint64
+	Events  uint64
+	Time    model.Instant // virtual
+	Hash    uint64
+	Boots   int
+	// Records acknowledged, and records read by consumers.
+	Acknowledged, Read int
+	// Faults counts those of each kind that happened.
+	Faults [kindCount]int
+	// Failure is nil for a run without one.
+	Failure *Failure
+}
+
+// Run runs one seed. Lines about state changes go to w, if it is not nil.
+func Run(o Options, w io.Writer) Result {
+	world := newWorld(o, w)
+	world.run()
+	return Result{
+		Options: world.o.String(), Seed: o.Seed, Events: world.sim.Ran(), Time: world.sim.Now(), Hash: uint64(world.hash),
+		Boots: world.counts.boots, Acknowledged: world.counts.acks, Read: world.counts.fetched,
+		Faults: world.counts.kind, Failure: world.failure,
+	}
+}
+
+func newWorld(o Options, out io.Writer) *World {
+	w := &World{sim: simtime.New(o.Seed), disk: memfs.New(), wall: 1_700_000_000_000}
+	split := func(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, salt)) }
+	o.draw(split(1))
+	w.o = o
+	w.nemesisRand, w.diskRand, w.clientRand, w.nodeRand = split(2), split(3), split(4), split(5)
+	w.trace.world, w.trace.out = w, out
+	w.faults.world = w
+	w.h.world = w
+	w.trace.line("options %s", o.String())
+	w.admin = newAdmin(w)
+	w.clients = append(w.clients, w.admin)
+	for i := range o.producers {
+		w.clients = append(w.clients, newProducer(w, i))
+	}
+	for i := range o.consumers {
+		w.clients = append(w.clients, newConsumer(w, i))
+	}
+	w.at(0, w.boot)
+	for _, c := range w.clients {
+		w.at(millisecond, c.act)
+	}
+	w.at(300*millisecond, w.disturb)
+	return w
+}
+
+// do is a delivery that calls a function.
+type do func()
+
+// Deliver implements loop.Delivery.
+func (d do) Deliver(model.Now) { d() }
+
+// at has fn run after an interval of the world's time.
+func (w *World) at(after model.Instant, fn func()) { w.sim.At(w.sim.Now()+after, do(fn)) }
+
+// fail ends the run with a broken invariant.
+func (w *World) fail(invariant int, format string, args ...any) {
+	panic(&Failure{Invariant: invariant, Event: w.sim.Ran(), Text: fmt.Sprintf(format, args...)})
+}
+
+// deepEvery is how many events lie between two deep checks.
+const deepEvery = 1000
+
+func (w *World) run() {
+	for w.failure == nil && w.phase != over {
+		ran := w.sim.Ran()
+		switch {
+		case w.o.Until > 0 && ran >= w.o.Until:
+			w.phase = over
+			continue
+		case w.phase == safety && ran >= w.o.Events:
+			w.guarded(w.heal)
+		}
+		w.guarded(w.step)
+		if ran%deepEvery == deepEvery-1 {
+			w.guarded(w.deepCheck)
+		}
+	}
+	if w.failure == nil && w.o.Until == 0 {
+		w.guarded(w.finalCheck)
+	}
+	if w.failure != nil {
+		w.trace.line("FAILED %s", w.failure.Error())
+	}
+}
+
+func (w *World) step() {
+	if !w.sim.Step() {
+		w.fail(0, "nothing is left to happen")
+	}
+	w.hash.add(w.sim.Ran(), uint64(w.sim.Now()))
+	if w.faults.dying == deathNone {
+		w.cheapCheck()
+	}
+	if w.phase == liveness {
+		w.watchEnd()
+	}
+}
+
+// guarded runs fn; a process that died inside it is buried, and a broken
+// invariant or a panic ends the run.
+func (w *World) guarded(fn func()) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil, died:
+		case *Failure:
+			w.failure = r
+		case *assert.Failure:
+			w.failure = &Failure{Event: w.sim.Ran(), Text: fmt.Sprintf("%v\n%s", r, debug.Stack())}
+		default:
+			w.failure = &Failure{Event: w.sim.Ran(), Text: fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
+		}
+		if w.failure == nil && w.faults.dying != deathNone {
+			w.bury()
+		}
+	}()
+	fn()
+}
+
+// exp draws an interval with a mean.
+func exp(r *rand.Rand, mean model.Instant) model.Instant {
+	return model.Instant(r.ExpFloat64() * float64(mean))
+}
