@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -20,8 +21,9 @@ const (
 	deathPower       // the machine does not
 )
 
-// died is what a dying process panics with at its next disk operation.
-type died struct{}
+// errDead is what a process gets of every disk operation once it is dying: what
+// it does until the end of the event has no effect and reaches nobody.
+var errDead = errors.New("the process is dying")
 
 // faults is what happens to disk operations. It is the faultfs.Injector of
 // every incarnation.
@@ -52,11 +54,11 @@ func (f *faults) String() string { return "(simulated)" }
 // Decide implements faultfs.Injector.
 func (f *faults) Decide(op faultfs.Op) *faultfs.Fault {
 	if f.dying != deathNone {
-		panic(died{})
+		return faultfs.Fail(errDead)
 	}
 	if f.countdown > 0 && op.Kind.Mutates() {
-		if f.countdown--; f.countdown == 0 {
-			f.die(op)
+		if f.countdown--; f.countdown == 0 && f.die(op) {
+			return faultfs.Fail(errDead)
 		}
 	}
 	if f.errors > 0 {
@@ -65,17 +67,18 @@ func (f *faults) Decide(op faultfs.Op) *faultfs.Fault {
 	return nil
 }
 
-// die has the process end at an operation: before it, or with it as the last
-// thing that the disk saw.
-func (f *faults) die(op faultfs.Op) {
+// die has the process end at an operation: before it, which it reports, or with
+// it as the last thing that the disk saw.
+func (f *faults) die(op faultfs.Op) (before bool) {
 	w := f.world
 	f.dying, f.torn = f.plan, op.Kind == faultfs.OpWrite
 	w.trace.line("dies       at %s", op)
 	w.counts.kind[map[death]Kind{deathKill: KindKillMid, deathPower: KindPowerMid}[f.plan]]++
 	if w.diskRand.IntN(3) == 0 {
 		f.torn = false
-		panic(died{})
+		return true
 	}
+	return false
 }
 
 // fault draws whether an operation fails, and notes what it explains.

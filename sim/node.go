@@ -65,7 +65,7 @@ func (w *World) boot() {
 	}
 	n.broker = b
 	w.planDeath(15)
-	if err := b.Boot(func(err error) { n.booted(err) }); err != nil {
+	if err := b.Boot(func(err error) { n.booted(err) }); err != nil && w.faults.dying == deathNone {
 		n.failed(fmt.Errorf("boot: %w", err))
 	}
 }
@@ -161,6 +161,9 @@ func (n *node) stop() {
 			c.local.Close()
 		}
 		clean := n.broker.Halt(true)
+		if w.faults.dying != deathNone {
+			return
+		}
 		if clean != nil && w.faults.hits == 0 && !w.full() && !w.h.anyDropped() {
 			w.fail(0, "an orderly stop on a sound disk: %v", clean)
 		}

@@ -76,7 +76,7 @@ func (c *logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 // Write implements zapcore.Core.
 func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	const quarantined = "an assertion failed; the partition is quarantined"
-	if c.world.trace.out == nil && e.Message != quarantined {
+	if c.world.trace.out == nil && e.Message != quarantined || c.world.faults.dying != deathNone {
 		return nil
 	}
 	enc := zapcore.NewMapObjectEncoder()

@@ -189,10 +189,13 @@ func (w *World) step() {
 func (w *World) guarded(fn func()) {
 	defer func() {
 		switch r := recover().(type) {
-		case nil, died:
+		case nil:
 		case *Failure:
 			w.failure = r
 		case *assert.Failure:
+			if w.faults.dying != deathNone {
+				break
+			}
 			w.failure = &Failure{Event: w.sim.Ran(), Text: fmt.Sprintf("%v\n%s", r, debug.Stack())}
 		default:
 			w.failure = &Failure{Event: w.sim.Ran(), Text: fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
