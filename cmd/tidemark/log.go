@@ -32,5 +32,6 @@ func newLogDump(io streams) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&opts.JSON, "json", false, "one JSON object a line")
 	cmd.Flags().BoolVar(&opts.Deep, "deep", false, "print each record of a segment, not only its batches")
+	cmd.Flags().BoolVar(&opts.Data, "data", false, "with --deep: print keys, values and headers too")
 	return cmd
 }
