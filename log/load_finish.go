@@ -333,7 +333,9 @@ func (ld *loader) finish() error {
 	}
 	l.producers.AdvanceLogStart(l.logStart)
 	if ld.o.Stop == StopProcess {
-		// The kernel still has what the process wrote; now the disk has too.
+		// The kernel still has what the process wrote; now the disk has too, the
+		// names included: it may have died between a rename and its sync.
+		l.flush.dir = l.flush.dir || l.recoveryPoint < l.logEnd
 		job := l.StartFlush()
 		if job == nil {
 			return nil

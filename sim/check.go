@@ -101,7 +101,11 @@ func (w *World) look(hosted *host.Hosted) *part {
 	if w.node.up {
 		p.end = max(p.end, int64(s.LogEnd))
 	}
+	if p.frozen == w.lives && int64(s.Durable) > p.floor {
+		w.fail(13, "%v: durable up to %d after a failed fsync, before it was %d", p.tp, s.Durable, p.floor)
+	}
 	p.floor = max(p.floor, int64(s.Durable))
+	p.maxStart = max(p.maxStart, int64(s.LogStart))
 	return p
 }
 
@@ -185,8 +189,9 @@ func (w *World) loaded(p *part, s *host.State) {
 		w.fail(16, "%v starts at %d, the checkpoint says %d", p.tp, s.LogStart, start)
 	}
 	p.loadedPoint = int64(s.RecoveryPoint)
-	p.end, p.lossy, p.drop, p.hurt, p.hit = end, false, false, false, false
+	p.end, p.lossy, p.hurt, p.hit = end, false, false, false
 	w.compare(p, s, "after the start")
+	p.drop = false
 }
 
 // partOf finds a partition by name or id as the broker has it now; nil if it

@@ -57,8 +57,11 @@ func (f *faults) Decide(op faultfs.Op) *faultfs.Fault {
 		return faultfs.Fail(errDead)
 	}
 	if f.countdown > 0 && op.Kind.Mutates() {
-		if f.countdown--; f.countdown == 0 && f.die(op) {
-			return faultfs.Fail(errDead)
+		if f.countdown--; f.countdown == 0 {
+			if f.die(op) {
+				return faultfs.Fail(errDead)
+			}
+			return nil // it is done, and the last that is
 		}
 	}
 	if f.errors > 0 {
@@ -113,6 +116,9 @@ func (f *faults) fault(op faultfs.Op) *faultfs.Fault {
 	f.hits++
 	w.counts.kind[kind]++
 	w.h.hit(op.Path)
+	if kind == KindFsync {
+		w.h.syncFailed(op.Path)
+	}
 	w.trace.line("fault      %s at %s", fault, op)
 	return fault
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition/host"
@@ -64,6 +65,11 @@ type part struct {
 	// gone: its topic was deleted.
 	gone bool
 
+	// frozen is the incarnation in which an fsync of its log failed; its durable
+	// end can't rise there.
+	frozen int
+	// maxStart is the greatest log start that was ever seen.
+	maxStart int64
 	// online: this incarnation has had it online.
 	online bool
 	host   *host.Hosted
@@ -113,7 +119,8 @@ func (h *history) learn(p *part, offset int64, id uint64, ts int64, acked bool, 
 	if pl.topic != p.tp.Topic || pl.partition != p.tp.Partition {
 		w.fail(1, "%s: %v offset %d holds record %d, which was sent to %s-%d", how, p.tp, offset, id, pl.topic, pl.partition)
 	}
-	if pl.idem && pl.part != nil && (pl.part != p || pl.offset != offset) {
+	// What DeleteRecords took away the broker may take again.
+	if pl.idem && pl.part != nil && (pl.part != p || pl.offset != offset) && pl.offset >= pl.part.maxStart {
 		w.fail(7, "%s: record %d of an idempotent producer is at offset %d of %v and at %d of %v", how, id, pl.offset, pl.part.tp, offset, p.tp)
 	}
 	if r.ts != noTS && ts != noTS && r.ts != ts {
@@ -176,6 +183,16 @@ func (h *history) hit(path string) {
 		h.newHit = make(map[model.TopicPartition]bool)
 	}
 	h.newHit[tp] = true
+}
+
+// syncFailed notes that an fsync of a partition's log has failed.
+func (h *history) syncFailed(path string) {
+	tp, ok := dirOf(path)
+	for _, p := range h.order {
+		if ok && p.tp == tp && !p.gone && strings.HasSuffix(path, ".log") {
+			p.frozen = h.world.lives
+		}
+	}
 }
 
 // dropped notes that a failed fsync has dropped pages.

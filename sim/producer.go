@@ -201,7 +201,7 @@ func onlyPart(resp kmsg.Response) *kmsg.ProduceResponseTopicPartition {
 
 // acknowledged checks an acknowledgement at the moment it is given.
 func (w *World) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResponseTopicPartition) {
-	w.trace.line("PRODUCE    %s-%d id %d seq %d code %d base %d", to.topic, to.partition, b.recs[0].id, b.seq, q.ErrorCode, q.BaseOffset)
+	w.trace.line("produced   %s-%d record %d sequence %d: code %d offset %d", to.topic, to.partition, b.recs[0].id, b.seq, q.ErrorCode, q.BaseOffset)
 	if q.ErrorCode != protocol.CodeNone {
 		w.counts.refused++
 		return
