@@ -152,7 +152,7 @@ func (h *history) booted() {
 	}
 	w.admin.checkImage()
 	for _, p := range h.order {
-		if p.gone {
+		if p.gone || p.holed {
 			continue
 		}
 		hosted := n.broker.Replicas().GetByID(p.id)

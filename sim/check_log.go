@@ -105,7 +105,7 @@ func (w *World) compare(p *part, s *host.State, when string) {
 		if e := s.EpochFor(model.Offset(h.last)); h.last >= start && int32(e) != h.epoch {
 			w.fail(2, "%s: %v: batch at %d has epoch %d, the cache says %d; the log is %d to %d, the file %v", when, p.tp, h.base, h.epoch, e, start, s.LogEnd, readEpochs(w.disk, partDir(p.tp)))
 		}
-		if h.attrs&attrLogAppend != 0 && h.last >= max(start, p.maxStart) {
+		if isAppendTime(p.tp.Topic) && h.last >= max(start, p.maxStart) {
 			if h.maxTS < lastAppend {
 				w.fail(5, "%s: %v: append time %d at %d after %d", when, p.tp, h.maxTS, h.base, lastAppend)
 			}
@@ -132,7 +132,7 @@ func (w *World) compare(p *part, s *host.State, when string) {
 	case end < int64(s.LogEnd) && p.drop:
 		// Pages dropped inside a log whose seal could not be written either:
 		// nothing on the disk tells it from what compaction leaves.
-		p.hurt = true
+		p.hurt, p.holed = true, true
 		w.trace.line("hole       %v at %d: %v", p.tp, end, err)
 	case end < int64(s.LogEnd):
 		w.fail(4, "%s: %v: the files hold records up to %d, the log ends at %d: %v", when, p.tp, end, s.LogEnd, err)

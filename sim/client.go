@@ -86,6 +86,9 @@ func isChurn(topic string) bool { return topic[0] == 'x' }
 // isFlush reports whether a topic has flush.messages=1 for good.
 func isFlush(topic string) bool { return topic[0] == 'f' }
 
+// isAppendTime reports whether a topic has LogAppendTime for good.
+func isAppendTime(topic string) bool { return topic[0] == 't' }
+
 // exists reports whether the topic of a target is there still.
 func (w *World) exists(t target) bool {
 	img := w.node.broker.Image()

@@ -243,7 +243,7 @@ func (c *consumer) check(resp *kmsg.FetchResponse, positions map[*reading]int64)
 				w.fail(15, "%s got partition %d of topic %q %v, which it did not ask for", c.name, q.Partition, t.Topic, t.TopicID)
 			}
 			p := w.partOf(t.Topic, t.TopicID, q.Partition)
-			if p == nil || p.state.View == nil {
+			if p == nil || p.holed || p.state.View == nil {
 				continue
 			}
 			c.checkPart(p, q, positions[r])

@@ -60,6 +60,9 @@ type part struct {
 	hit, drop bool
 	// hurt: it is damaged for good, and why is known.
 	hurt bool
+	// holed: a hole in it can't be told from compaction's work, so the broker
+	// serves it.
+	holed bool
 	// lost: it has lost its end once, so producers may find gaps.
 	lost bool
 	// gone: its topic was deleted.

@@ -19,8 +19,6 @@ var caughtWithin = map[string]uint64{
 	"log-rp-before-epoch-file": 40,
 	"log-skip-crc":             40,
 	"log-skip-dirsync":         40,
-	"log-skip-structure":       40,
-	"loop-inline-overtakes":    40,
 	"loop-lost-wakeup":         40,
 	"part-ack-before-append":   40,
 	"part-dup-acked-early":     40,

@@ -271,7 +271,7 @@ func (p *producer) answer(l *lane, b *batch, q *kmsg.ProduceResponseTopicPartiti
 	case protocol.CodeNotLeaderOrFollower, protocol.CodeRequestTimedOut, protocol.CodeKafkaStorageError,
 		protocol.CodeNotEnoughReplicas, protocol.CodeNotEnoughReplicasAfterAppend:
 		if w.hurt(l.to) {
-			p.drop(l)
+			p.giveUp(l)
 			return
 		}
 		p.again(l, b)
@@ -326,7 +326,11 @@ func (p *producer) again(l *lane, b *batch) {
 // sendAgain sends everything of a lane that is not settled, in order.
 func (p *producer) sendAgain(c *conn, l *lane) {
 	w := p.world
-	if w.hurt(l.to) || w.node != nil && w.node.up && !w.exists(l.to) {
+	switch {
+	case w.hurt(l.to):
+		p.giveUp(l)
+		return
+	case w.node != nil && w.node.up && !w.exists(l.to):
 		p.drop(l)
 		return
 	}
@@ -348,6 +352,15 @@ func (p *producer) drop(l *lane) {
 		}
 	}
 	l.batches = nil
+}
+
+// giveUp forgets a lane whose partition is damaged. It may come back, so the
+// sequences there can't begin anew under the same id.
+func (p *producer) giveUp(l *lane) {
+	p.drop(l)
+	if p.idem {
+		p.newEpoch()
+	}
 }
 
 // reset is called when the connection broke: whatever was not answered is sent
@@ -400,6 +413,7 @@ func (p *producer) askID(c *conn) {
 func (p *producer) abandonAll() {
 	for _, l := range p.lanes {
 		p.world.counts.abandoned += len(l.batches)
+		l.batches, l.resend = nil, false
 	}
 	p.lanes = nil
 }

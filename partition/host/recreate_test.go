@@ -1,0 +1,78 @@
+package host
+
+import (
+	"testing"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log/checkpoint"
+)
+
+// What the checkpoints say of a deleted topic must not be believed of a new one
+// of its name: a log start would hide records, a recovery point would turn a
+// torn tail into damage.
+func TestRecreatedTopicInheritsNoCheckpoint(t *testing.T) {
+	n, h := leading(t, nil)
+	n.send(h, -1, batchOf(50, -1, 0)).want(t, 0, 0)
+	n.flushAll()
+	tp := model.TopicPartition{Topic: "t"}
+	d := n.dirs.All()[0]
+	for _, err := range []error{
+		d.writeRecoveryPoints(func() checkpoint.Offsets { return checkpoint.Offsets{tp: 50} }),
+		d.writeLogStarts(func() checkpoint.Offsets { return checkpoint.Offsets{tp: 40} }),
+		d.writeHighWatermarks(func() checkpoint.Offsets { return checkpoint.Offsets{tp: 50} }),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.apply(&metadata.RemoveTopic{ID: topicID("t")})
+	recs := topicRecords("t", 1)
+	id := topicID("t")
+	id[14] = 1
+	recs[0].(*metadata.TopicRecord).ID = id
+	recs[1].(*metadata.PartitionRecord).TopicID = id
+	n.apply(recs...)
+	n.send(n.m.Get("t", 0), -1, batchOf(3, -1, 0)).want(t, 0, 0)
+	n.kill()
+	n.start()
+	s := n.m.Get("t", 0).State()
+	if s.LogStart != 0 || s.LogEnd != 3 {
+		t.Errorf("the new topic's log is %d to %d after a kill, want 0 to 3", s.LogStart, s.LogEnd)
+	}
+	for _, name := range []string{checkpoint.LogStartFile, checkpoint.RecoveryPointFile, checkpoint.HighWatermarkFile} {
+		offsets, err := checkpoint.ReadOffsets(n.fs, "/data/"+name)
+		if err != nil || offsets[tp] > 3 {
+			t.Errorf("%s says %d of the new topic, %v", name, offsets[tp], err)
+		}
+	}
+}
+
+// A partition's directory that a killed process had just made is durable once
+// its records are said to be.
+func TestDirectoryOfAKilledProcessIsMadeDurable(t *testing.T) {
+	n, h := leading(t, nil)
+	// As a process leaves it that died before it synced the directory.
+	for _, name := range []string{"t-0.aside", "t-0"} {
+		from := map[string]string{"t-0.aside": "t-0", "t-0": "t-0.aside"}[name]
+		if err := n.disk.Rename("/data/"+from, "/data/"+name); err != nil {
+			t.Fatal(err)
+		}
+		if name == "t-0.aside" {
+			if err := n.disk.SyncDir("/data"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	n.send(h, -1, batchOf(3, -1, 0)).want(t, 0, 0)
+	n.kill()
+	n.start()
+	if s := n.m.Get("t", 0).State(); s.RecoveryPoint != 3 {
+		t.Fatalf("recovery point %d after a kill, want 3", s.RecoveryPoint)
+	}
+	n.power()
+	n.start()
+	if h := n.m.Get("t", 0); h == nil || h.State().LogEnd != 3 {
+		t.Error("records that were said to be durable are gone with their directory's name")
+	}
+}
