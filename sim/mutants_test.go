@@ -15,7 +15,6 @@ import (
 var caughtWithin = map[string]uint64{
 	"log-index-off-by-one":     40,
 	"log-no-cutback":           40,
-	"log-retry-fsync":          40,
 	"log-rp-before-epoch-file": 40,
 	"log-skip-crc":             40,
 	"log-skip-dirsync":         40,
