@@ -22,7 +22,7 @@ func seeds(t *testing.T) uint64 {
 	if testing.Short() {
 		return 10
 	}
-	return 100
+	return 60
 }
 
 func TestSeeds(t *testing.T) {

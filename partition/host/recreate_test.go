@@ -48,31 +48,23 @@ func TestRecreatedTopicInheritsNoCheckpoint(t *testing.T) {
 	}
 }
 
-// A partition's directory that a killed process had just made is durable once
-// its records are said to be.
+// A log directory that a killed process had just made is durable once records
+// in it are said to be.
 func TestDirectoryOfAKilledProcessIsMadeDurable(t *testing.T) {
-	n, h := leading(t, nil)
-	// As a process leaves it that died before it synced the directory.
-	for _, name := range []string{"t-0.aside", "t-0"} {
-		from := map[string]string{"t-0.aside": "t-0", "t-0": "t-0.aside"}[name]
-		if err := n.disk.Rename("/data/"+from, "/data/"+name); err != nil {
-			t.Fatal(err)
-		}
-		if name == "t-0.aside" {
-			if err := n.disk.SyncDir("/data"); err != nil {
-				t.Fatal(err)
-			}
-		}
+	n := newNode(t)
+	if err := n.disk.MkdirAll("/data", 0o755); err != nil { // and there the process died
+		t.Fatal(err)
 	}
-	n.send(h, -1, batchOf(3, -1, 0)).want(t, 0, 0)
-	n.kill()
+	n.topic["t"] = map[string]string{"flush.messages": "1"}
 	n.start()
-	if s := n.m.Get("t", 0).State(); s.RecoveryPoint != 3 {
-		t.Fatalf("recovery point %d after a kill, want 3", s.RecoveryPoint)
-	}
+	n.register()
+	n.create("t", 1)
+	a := n.send(n.m.Get("t", 0), -1, batchOf(3, -1, 0))
+	n.flushAll()
+	a.want(t, 0, 0)
 	n.power()
 	n.start()
 	if h := n.m.Get("t", 0); h == nil || h.State().LogEnd != 3 {
-		t.Error("records that were said to be durable are gone with their directory's name")
+		t.Error("records that were acknowledged as durable are gone with their directory's name")
 	}
 }
