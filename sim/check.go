@@ -112,7 +112,7 @@ func (w *World) look(hosted *host.Hosted) *part {
 // excused reports whether the world did something to a partition that explains
 // why it is offline.
 func (w *World) excused(p *part) bool {
-	return p.hit || p.drop || p.hurt || w.h.dirHit ||
+	return p.hit || p.drop || p.hurt || w.h.dirHit == w.lives ||
 		w.fullLife == w.lives && p.host != nil && !p.online // loaded or made on a full disk
 }
 
@@ -169,7 +169,6 @@ func (h *history) booted() {
 		}
 		w.loaded(p, s)
 	}
-	h.dirHit = false
 }
 
 // loaded checks a log that a new incarnation has opened.

@@ -21,7 +21,7 @@ type history struct {
 	// newHit are partitions that were hit before the checkers knew of them.
 	newHit map[model.TopicPartition]bool
 	// what explains trouble at the next load
-	dirHit bool // something that is not one partition's was hit by an error
+	dirHit int // the incarnation in which something that is not one partition's was hit by an error
 }
 
 // payload is one record that a client made. Its index is its id.
@@ -173,7 +173,7 @@ func (h *history) powerLost() {
 func (h *history) hit(path string) {
 	tp, ok := dirOf(path)
 	if !ok {
-		h.dirHit = true
+		h.dirHit = h.world.lives
 		return
 	}
 	for _, p := range h.order {
