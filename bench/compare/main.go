@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -60,7 +61,8 @@ func run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := report.cells(ctx, peers, cells, *rounds, *scale); err != nil {
+	// An interrupt ends the rounds; what they brought is reported.
+	if err := report.cells(ctx, peers, cells, *rounds, *scale); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	if *raw != "" {
