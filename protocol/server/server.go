@@ -182,16 +182,6 @@ func (c *Conn) useSocket(sc syscall.Conn) {
 		return
 	}
 	c.raw, c.fn, c.readFn = raw, c.writeFd, c.readFd
-	// Under BBR sendfile is slower than reading and writing, even for a
-	// megabyte.
-	err = raw.Control(func(fd uintptr) {
-		if congestion(int(fd)) == "bbr" {
-			c.sendfileMin = -1
-		}
-	})
-	if err != nil {
-		c.srv.cfg.Logger.Debug("socket options not read", zap.String("remote", c.remote), zap.Error(err))
-	}
 }
 
 // register counts c; false if it is one too many of its address or the server

@@ -447,28 +447,6 @@ func TestAnnouncedFramesCostNothing(t *testing.T) {
 	})
 }
 
-func TestCongestionControlIsSet(t *testing.T) {
-	if !haveSocket {
-		t.Skip("no socket options here")
-	}
-	nl, err := Listen(t.Context(), "127.0.0.1:0", "reno")
-	if err != nil {
-		t.Skipf("reno is not available: %v", err)
-	}
-	defer func() { _ = nl.Close() }()
-	raw, err := nl.(*net.TCPListener).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got string
-	if err := raw.Control(func(fd uintptr) { got = congestion(int(fd)) }); err != nil || got != "reno" {
-		t.Errorf("congestion control %q, %v", got, err)
-	}
-	if _, err := Listen(t.Context(), "127.0.0.1:0", "no-such-thing"); err == nil {
-		t.Error("an unknown congestion control is accepted")
-	}
-}
-
 // TestPanicInHandlerEndsOneConnection: others go on.
 func TestPanicInHandlerEndsOneConnection(t *testing.T) {
 	if assert.SlowEnabled {

@@ -76,15 +76,6 @@ func (c *Conn) readFd(fd uintptr) (done bool) {
 	}
 }
 
-// congestion returns the congestion control of a socket, "" if it is not known.
-func congestion(fd int) string {
-	name, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-	if err != nil {
-		return ""
-	}
-	return name
-}
-
 func setCongestion(fd int, name string) error {
 	return unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
 }

@@ -15,6 +15,4 @@ func (c *Conn) writeFd(uintptr) bool { c.err = errors.ErrUnsupported; return tru
 
 func (c *Conn) readFd(uintptr) bool { c.readErr = io.EOF; return true }
 
-func congestion(int) string { return "" }
-
 func setCongestion(int, string) error { return errors.ErrUnsupported }
