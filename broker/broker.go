@@ -275,7 +275,11 @@ func (b *Broker) bind(ctx context.Context, l *config.Listener) error {
 		if i > 0 && l.Port == 0 {
 			addr = net.JoinHostPort("::1", fmt.Sprint(out.port))
 		}
-		s, err := server.Listen(ctx, addr, b.config.Own.TCPCongestion)
+		s, err := server.Listen(ctx, addr, server.Socket{
+			Congestion:    b.config.Own.TCPCongestion,
+			SendBuffer:    int(b.config.Server.SendBufferBytes),
+			ReceiveBuffer: int(b.config.Server.ReceiveBufferBytes),
+		})
 		if err != nil && i > 0 {
 			b.logger.Info("not listening on the IPv6 loopback", zap.String("listener", l.Name), zap.Error(err))
 			continue

@@ -53,7 +53,7 @@ func start(t testing.TB, cfg Config, h Handler) *harness {
 func startOn(t testing.TB, cfg Config, l Listener, h Handler) *harness {
 	t.Helper()
 	hs := newHarness(t, cfg, h)
-	nl, err := Listen(t.Context(), "127.0.0.1:0", "")
+	nl, err := Listen(t.Context(), "127.0.0.1:0", Socket{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -361,7 +361,7 @@ func TestShutdownGivesUpWithItsContext(t *testing.T) {
 func TestServeAfterShutdownClosesTheListener(t *testing.T) {
 	h := start(t, Config{}, handlerFunc(echo))
 	h.stop()
-	nl, err := Listen(t.Context(), "127.0.0.1:0", "")
+	nl, err := Listen(t.Context(), "127.0.0.1:0", Socket{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,10 @@ func (c *Conn) readFd(fd uintptr) (done bool) {
 	}
 }
 
-func setCongestion(fd int, name string) error {
-	return unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+func setCongestion(fd uintptr, name string) error {
+	return unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+}
+
+func setBuffer(fd uintptr, option, n int) error {
+	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, option, n)
 }

@@ -15,4 +15,8 @@ func (c *Conn) writeFd(uintptr) bool { c.err = errors.ErrUnsupported; return tru
 
 func (c *Conn) readFd(uintptr) bool { c.readErr = io.EOF; return true }
 
-func setCongestion(int, string) error { return errors.ErrUnsupported }
+func setCongestion(uintptr, string) error { return errors.ErrUnsupported }
+
+// setBuffer leaves the buffers to the kernel: a size that can't be asked for is
+// no reason not to serve.
+func setBuffer(uintptr, int, int) error { return nil }
