@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -9,6 +10,7 @@ import (
 type Target struct {
 	Addr string // HOST:PORT of a plaintext listener
 	PID  int    // the broker's process; zero measures no CPU and memory
+	Echo bool   // no broker but what answers every frame alike; only produce cells run against it
 }
 
 // Cell is one measurement: a named load with a fixed amount of work.
@@ -17,6 +19,10 @@ type Cell struct {
 	Why  string // what it shows
 	run  func(e *env) error
 }
+
+// Floor says whether the cell can run against a Target that only echoes: then
+// its figures there are those that no broker can undercut on this machine.
+func (c Cell) Floor() bool { return strings.HasPrefix(c.Name, "T3-produce-") }
 
 // Run does the cell's work once against t, in a topic of its own that is
 // deleted afterwards. scale multiplies the amount of work; 1 is about a second

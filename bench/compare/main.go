@@ -30,7 +30,7 @@ func run(ctx context.Context) error {
 	scale := flag.Float64("scale", 1, "multiplies the work of each cell")
 	only := flag.String("cells", "", "run only the cells whose name matches this regular expression")
 	raw := flag.String("raw", "", "file to write every round's results to, as JSON")
-	names := flag.String("brokers", "tidemark,kfake,kafka", "which brokers to measure; the last one is what ratios refer to")
+	names := flag.String("brokers", "echo,tidemark,kfake,kafka", "which brokers to measure; the last one is what ratios refer to")
 	rdkafka := flag.Bool("rdkafka", true, "run the rows through librdkafka too (needs cc and librdkafka-dev)")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
@@ -95,7 +95,10 @@ func (r *report) cells(ctx context.Context, peers []*peer, cells []bench.Cell, r
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				res, err := cell.Run(bench.Target{Addr: running[i].addr, PID: running[i].pid}, scale)
+				if p.echo && !cell.Floor() {
+					continue
+				}
+				res, err := cell.Run(bench.Target{Addr: running[i].addr, PID: running[i].pid, Echo: p.echo}, scale)
 				if err != nil {
 					// A peer that fails a cell is part of the picture; the product is not.
 					if p.name == "tidemark" {

@@ -23,6 +23,7 @@ import (
 type peer struct {
 	name string
 	root string
+	echo bool // no broker: the floor of what a load can see on this machine
 	// launch starts it in dir on port and returns without waiting for it.
 	launch func(ctx context.Context, dir string, port int) (*proc.Process, error)
 	// prepare readies a new dir, outside any measurement; may be nil.
@@ -99,6 +100,8 @@ func choosePeers(ctx context.Context, names, root string) ([]*peer, error) {
 		p := &peer{name: name, root: root}
 		var err error
 		switch name {
+		case "echo":
+			err = p.echoes(ctx)
 		case "tidemark":
 			err = p.tidemark(ctx)
 		case "kfake":
@@ -140,6 +143,15 @@ func (p *peer) tidemark(ctx context.Context) error {
 		return proc.Start(dir, nil, bin, "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--data-dir", dir)
 	}
 	return build(ctx, bin, "github.com/tidemark/tidemark/cmd/tidemark")
+}
+
+func (p *peer) echoes(ctx context.Context) error {
+	p.echo = true
+	bin := filepath.Join(p.root, "echo-bin")
+	p.launch = func(_ context.Context, dir string, port int) (*proc.Process, error) {
+		return proc.Start(dir, nil, bin, fmt.Sprint(port))
+	}
+	return build(ctx, bin, "github.com/tidemark/tidemark/bench/echopeer")
 }
 
 func (p *peer) kfake(ctx context.Context) error {

@@ -34,6 +34,9 @@ func (r *report) startups(ctx context.Context, peers []*peer, rounds int) error 
 	r.Starts = make(map[string][]startup)
 	for round := range rounds + 1 {
 		for _, p := range peers {
+			if p.echo {
+				continue // it is no broker
+			}
 			in, err := p.start(ctx, p.dir(filepath.Join("start", fmt.Sprint(round))))
 			if err != nil {
 				return err
@@ -77,6 +80,9 @@ func (r *report) print(w io.Writer) {
 		}
 		rss := func(name string) int64 { return median(r.Starts[name], func(s startup) int64 { return s.Idle.RSS }) }
 		for _, name := range r.Brokers {
+			if len(r.Starts[name]) == 0 {
+				continue
+			}
 			fmt.Fprintf(w, "| %s | %s (%s) | %.1f MiB (%s) |\n", name, took(name).Round(100*time.Microsecond), ratio(took(name), took(base)),
 				float64(rss(name))/(1<<20), ratio(rss(name), rss(base)))
 		}
