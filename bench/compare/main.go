@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/tidemark/tidemark/bench"
@@ -32,7 +33,17 @@ func run(ctx context.Context) error {
 	raw := flag.String("raw", "", "file to write every round's results to, as JSON")
 	names := flag.String("brokers", "echo,tidemark,kfake,kafka", "which brokers to measure; the last one is what ratios refer to")
 	rdkafka := flag.Bool("rdkafka", true, "run the rows through librdkafka too (needs cc and librdkafka-dev)")
+	from := flag.String("from", "", "run nothing: print the report of these files of -raw, separated by commas")
 	flag.Parse()
+	if *from != "" {
+		r, err := readReport(strings.Split(*from, ","))
+		if err != nil {
+			return err
+		}
+		r.printTargets(os.Stdout)
+		r.print(os.Stdout)
+		return nil
+	}
 	match, err := regexp.Compile(*only)
 	if err != nil {
 		return err
@@ -74,6 +85,7 @@ func run(ctx context.Context) error {
 			return err
 		}
 	}
+	report.printTargets(os.Stdout)
 	report.print(os.Stdout)
 	return nil
 }

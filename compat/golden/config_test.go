@@ -39,6 +39,7 @@ var exceptions = map[string]string{
 	"replica.socket.timeout.ms valid":                 "a negative time means nothing",
 	"replica.socket.receive.buffer.bytes valid":       "Kafka checks it elsewhere: -1 or a size",
 	"socket.send.buffer.bytes valid":                  "Kafka checks it elsewhere: -1 or a size",
+	"socket.receive.buffer.bytes default":             "the kernel sizes it: a fixed one doubles the cost of large produce requests",
 	"socket.receive.buffer.bytes valid":               "Kafka checks it elsewhere: -1 or a size",
 	"request.timeout.ms valid":                        "a negative time means nothing",
 	"max.connections.per.ip.overrides valid":          "Kafka checks it elsewhere: host:count pairs",

@@ -4,7 +4,7 @@ package config
 var serverKeys = []Key{
 	{Name: "socket.send.buffer.bytes", Type: Int, Default: "102400", Want: atLeast(-1), broker: func(b *Broker) any { return &b.Server.SendBufferBytes },
 		Doc: "Kernel send buffer of a connection; -1 leaves it to the kernel."},
-	{Name: "socket.receive.buffer.bytes", Type: Int, Default: "102400", Want: atLeast(-1), broker: func(b *Broker) any { return &b.Server.ReceiveBufferBytes },
+	{Name: "socket.receive.buffer.bytes", Type: Int, Default: "-1", Want: atLeast(-1), broker: func(b *Broker) any { return &b.Server.ReceiveBufferBytes },
 		Doc: "Kernel receive buffer of a connection; -1 leaves it to the kernel."},
 	{Name: "socket.request.max.bytes", Type: Int, Default: "104857600", Want: atLeast(1), broker: func(b *Broker) any { return &b.Server.RequestBytesMax },
 		Doc: "Largest Produce request. Other requests are bounded by tidemark.request.small.max.bytes if that is less. A larger frame closes the connection."},

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/tidemark/tidemark/bench"
+)
+
+// target is a figure that Tidemark is to reach as a ratio to Apache Kafka's of
+// the same run.
+type target struct {
+	what, cell string
+	atMost     float64
+	figure     func(r bench.Result) float64
+	unit       string
+	// floor: the least that any broker can show on this machine counts, as the
+	// echo process shows it: what is above it is compared.
+	floor bool
+}
+
+func cpuPerGB(r bench.Result) float64      { return r.CPUPerGB() }
+func cpuPerRequest(r bench.Result) float64 { return float64(r.CPUPerRequest()) / 1e3 }
+func p99(r bench.Result) float64           { return float64(r.P99) / 1e3 }
+
+// targets are checked by every run that has the cells.
+var targets = [...]target{
+	{"produce CPU per GB, 1 MiB batches", "T1-produce-1MiB-d4", 1. / 2, cpuPerGB, "s/GB", false},
+	{"CPU per 16 KiB produce request", "T2-produce-16KiB-d4", 1. / 3, cpuPerRequest, "µs", false},
+	{"CPU per pipelined 100 B request, depth 16", "T3-produce-100B-d16", 1. / 5, cpuPerRequest, "µs", false},
+	{"CPU per pipelined 100 B request, depth 64", "T3-produce-100B-d64", 1. / 5, cpuPerRequest, "µs", false},
+	{"fetch CPU per GB, 1 MiB", "T4-fetch-1MiB", 1, cpuPerGB, "s/GB", false},
+	{"fetch CPU per GB, 1 MiB, four connections", "T4-fetch-1MiB-4conns", 1, cpuPerGB, "s/GB", false},
+	{"CPU per fetch of 1000 × 1 KiB", "T5-fetch-1000x1KiB", 1. / 3, cpuPerRequest, "µs", false},
+	{"produce p99 at acks=1, 16 KiB, depth 4", "T2-produce-16KiB-d4", 1. / 5, p99, "µs", false},
+	{"produce p99 at acks=1, 100 B, one at a time", "T3-produce-100B-d1", 1. / 5, p99, "µs", true},
+	{"produce p99 at acks=1, 100 B, 16 connections", "T3-produce-100B-16conns", 1. / 5, p99, "µs", true},
+}
+
+// printTargets writes what was to be reached and what was.
+func (r *report) printTargets(w io.Writer) {
+	median := func(cell, broker string) (bench.Result, bool) {
+		rounds := r.Results[cell][broker]
+		if len(rounds) == 0 {
+			return bench.Result{}, false
+		}
+		return bench.Median(rounds), true
+	}
+	fmt.Fprint(w, "| figure | target | Tidemark | Apache Kafka | ratio | echo process | |\n|---|---|---|---|---|---|---|\n")
+	for _, t := range targets {
+		ours, ok := median(t.cell, "tidemark")
+		theirs, okToo := median(t.cell, "kafka")
+		if !ok || !okToo {
+			continue
+		}
+		a, b := t.figure(ours), t.figure(theirs)
+		floor, verdict := "", "met"
+		if e, ok := median(t.cell, "echo"); ok && t.floor {
+			floor = fmt.Sprintf("%.3g %s", t.figure(e), t.unit)
+			if least := t.figure(e) / b; least > t.atMost && a > t.atMost*b {
+				verdict = fmt.Sprintf("the echo process itself is at %.2f", least)
+			} else if a > t.atMost*b {
+				verdict = "**missed**"
+			}
+		} else if a > t.atMost*b {
+			verdict = "**missed**"
+		}
+		fmt.Fprintf(w, "| %s (`%s`) | ≤ %.3g | %.3g %s | %.3g %s | %.3f | %s | %s |\n",
+			t.what, t.cell, t.atMost, a, t.unit, b, t.unit, a/b, floor, verdict)
+	}
+	r.printStartTargets(w)
+	fmt.Fprintln(w)
+}
+
+func (r *report) printStartTargets(w io.Writer) {
+	if len(r.Starts["tidemark"]) == 0 || len(r.Starts["kafka"]) == 0 {
+		return
+	}
+	took := func(name string) time.Duration {
+		return median(r.Starts[name], func(s startup) time.Duration { return s.Took })
+	}
+	rss := func(name string) int64 { return median(r.Starts[name], func(s startup) int64 { return s.Idle.RSS }) }
+	say := func(ok bool) string {
+		if ok {
+			return "met"
+		}
+		return "**missed**"
+	}
+	a, b := took("tidemark"), took("kafka")
+	fmt.Fprintf(w, "| start-up to the first ApiVersions answer | ≤ 1/50 | %.1f ms | %.0f ms | 1/%.0f | | %s |\n",
+		float64(a)/1e6, float64(b)/1e6, float64(b)/float64(a), say(50*a <= b))
+	m, k := rss("tidemark"), rss("kafka")
+	fmt.Fprintf(w, "| idle RSS | ≤ 1/15, ≤ 25 MiB | %.1f MiB | %.0f MiB | 1/%.0f | | %s |\n",
+		float64(m)/(1<<20), float64(k)/(1<<20), float64(k)/float64(m), say(15*m <= k && m <= 25<<20))
+}
+
+// readReport reads what -raw wrote. Several files are one report, in which the
+// cells of a later file replace those of an earlier one.
+func readReport(files []string) (*report, error) {
+	whole := &report{}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		var part report
+		if err := json.Unmarshal(b, &part); err != nil {
+			return nil, fmt.Errorf("%s: %w", f, err)
+		}
+		if whole.Results == nil {
+			whole.Results = part.Results
+			whole.Brokers, whole.Rounds, whole.Starts = part.Brokers, part.Rounds, part.Starts
+			continue
+		}
+		for cell, results := range part.Results { // order-free: a merge by key
+			whole.Results[cell] = results
+		}
+	}
+	for _, c := range bench.Cells() {
+		whole.order = append(whole.order, c.Name)
+	}
+	for _, c := range bench.RDKafkaCells("") {
+		whole.order = append(whole.order, c.Name)
+	}
+	return whole, nil
+}
