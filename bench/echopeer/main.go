@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
+
+	"github.com/tidemark/tidemark/internal/lifecycle"
 )
 
 // answerBytes is the size of a Produce answer for one partition.
@@ -22,13 +24,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "echopeer:", err)
 		os.Exit(1)
 	}
+	var conns lifecycle.Group
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "echopeer:", err)
 			os.Exit(1)
 		}
-		go answer(c)
+		conns.Go("connection", func() { answer(c) })
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 // differs are the settings that we describe otherwise than Kafka, with reasons.
 var differs = map[string]string{
+	"socket.receive.buffer.bytes":              "the kernel sizes it: a fixed one doubles the cost of large produce requests",
 	"node.id":                                  "a default of our own",
 	"process.roles":                            "a default of our own",
 	"listeners":                                "a default of our own; not altered while the broker runs",
