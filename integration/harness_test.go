@@ -54,6 +54,8 @@ type node struct {
 	dir  string
 	set  []string
 	wrap []string // a program that runs the broker: strace, sh
+	args []string // if not nil: all that follows "serve"
+	num  int32    // node.id; 0 is 1
 	p    *proc.Process
 }
 
@@ -84,6 +86,9 @@ func newNodeIn(t *testing.T, dir string, set ...string) *node {
 
 func (n *node) argv() []string {
 	argv := append([]string{}, n.wrap...)
+	if n.args != nil {
+		return append(append(argv, program, "serve"), n.args...)
+	}
 	argv = append(argv, program, "serve", "--listen", n.addr, "--data-dir", n.dir)
 	for _, kv := range n.set {
 		argv = append(argv, "--set", kv)
@@ -179,7 +184,7 @@ func (n *node) client(opts ...kgo.Opt) *kgo.Client {
 func (n *node) ask(cl *kgo.Client, req kmsg.Request) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	return cl.Broker(1).Request(ctx, req)
+	return cl.Broker(int(max(n.num, 1))).Request(ctx, req)
 }
 
 // topic creates a topic with settings "key=value".

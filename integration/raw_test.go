@@ -1,12 +1,14 @@
 package integration
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -45,10 +47,15 @@ func readFrame(c net.Conn, patience time.Duration) ([]byte, error) {
 }
 
 // batch is a batch of n records of a size.
-func batch(n, size int) []byte {
+func batch(n, size int) []byte { return batchBy(0, n, size) }
+
+// batchOf is a small batch of n records of one producer.
+func batchOf(producer int32, n int) []byte { return batchBy(producer, n, 100) }
+
+func batchBy(producer int32, n, size int) []byte {
 	b := record.NewBuilder(record.Options{})
 	for i := range n {
-		b.Append(model.Timestamp(time.Now().UnixMilli()), nil, stamp{0, int64(i)}.value(size))
+		b.Append(model.Timestamp(time.Now().UnixMilli()), nil, stamp{producer, int64(i)}.value(size))
 	}
 	return b.Build()
 }
@@ -137,4 +144,27 @@ func (n *node) end(cl *kgo.Client, p tp) int64 {
 		n.t.Fatalf("end of %v: code %d", p, got.ErrorCode)
 	}
 	return got.Offset
+}
+
+// listEnd returns a partition's end offset, wherever its leader is.
+func listEnd(ctx context.Context, cl *kgo.Client, p tp) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = p.topic
+	rp := kmsg.NewListOffsetsRequestTopicPartition()
+	rp.Partition, rp.Timestamp = p.n, -1
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return 0, err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, fmt.Errorf("no answer for %v", p)
+	}
+	got := resp.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+		return 0, err
+	}
+	return got.Offset, nil
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemark/tidemark/compat/kafka"
@@ -54,6 +53,8 @@ type Node struct {
 	port   int
 	set    map[string]string
 	proc   *proc.Process
+
+	clustered bool // its listeners stand in set
 }
 
 // New prepares a node that keeps everything in dir and is set up by set, a map
@@ -74,21 +75,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if IsKafka() {
 		return n.startKafka(ctx)
 	}
-	argv := []string{n.binary, "serve", "--listen", n.Addr, "--data-dir", n.dir}
-	for _, k := range sortedKeys(n.set) {
-		argv = append(argv, "--set", k+"="+n.set[k])
-	}
-	p, err := proc.Start(filepath.Dir(n.dir), nil, argv...)
-	if err != nil {
-		return err
-	}
-	n.proc = p
-	err = p.Until(30*time.Second, func() bool { return strings.Contains(p.Stdout.String(), "\n") })
-	if err != nil {
-		p.Kill()
-		return err
-	}
-	return n.checkReady(p.Stdout.String())
+	return n.start()
 }
 
 var readyLine = regexp.MustCompile(`^tidemark ready listener=(\S+) node=\d+ cluster=\S+ data=\S+ ms=\d+\n`)

@@ -1,0 +1,262 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Two ways to lose the truth, and a third: the stories of KIP-101 and KIP-279,
+// played by real processes. Two brokers and a controller that stays.
+
+func pair(t *testing.T, set ...string) (c *cluster, a, b *member) {
+	t.Helper()
+	c = startCluster(t, clusterSpec{roles: []string{brokerOnly, brokerOnly, controllerOnly}, proxied: true,
+		set: append([]string{"default.replication.factor=2", "min.insync.replicas=1", "auto.leader.rebalance.enable=false"}, set...)})
+	return c, c.members[0], c.members[1]
+}
+
+// write appends one batch of n records to a partition through one node.
+func (m *member) write(cl *kgo.Client, p tp, acks int16, n int, producer int32) (offset int64) {
+	m.t.Helper()
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = acks, 10_000
+	id, err := m.topicID(cl, p.topic)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	rt := kmsg.NewProduceRequestTopic()
+	rt.Topic, rt.TopicID = p.topic, id
+	rp := kmsg.NewProduceRequestTopicPartition()
+	rp.Partition, rp.Records = p.n, batchOf(producer, n)
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	resp, err := m.ask(cl, req)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	got := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+	if got.ErrorCode != 0 {
+		m.t.Fatalf("produce to node %d: code %d", m.id, got.ErrorCode)
+	}
+	return got.BaseOffset
+}
+
+// producersOf reads a partition and says whose record is at each offset.
+func (c *cluster) producersOf(p tp) (all []int32) {
+	c.t.Helper()
+	for i, r := range c.readToEnd(p) {
+		if r.broken != "" || r.offset != int64(i) {
+			c.t.Errorf("%v offset %d is record number %d %s", p, r.offset, i, r.broken)
+		}
+		all = append(all, r.s.producer)
+	}
+	return all
+}
+
+func (c *cluster) wantProducers(p tp, want ...int32) {
+	c.t.Helper()
+	var got []int32
+	eventually(c.t, 30e9, "as many records as are there", func() bool {
+		got = c.producersOf(p)
+		return len(got) >= len(want)
+	})
+	if !slices.Equal(got, want) {
+		c.t.Errorf("%v holds records of %v, want %v", p, got, want)
+	}
+}
+
+// losePower makes a stopped node's directories look as if the kernel had ended
+// too.
+func (m *member) losePower() {
+	m.t.Helper()
+	files, err := filepath.Glob(filepath.Join(m.dir, "*", ".tidemark_run"))
+	if err != nil || len(files) == 0 {
+		m.t.Fatalf("no run records in %s: %v", m.dir, err)
+	}
+	boot := regexp.MustCompile(`"bootId":"[^"]*"`)
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		if !boot.Match(text) {
+			m.t.Fatalf("%s: %s", f, text)
+		}
+		if err := os.WriteFile(f, boot.ReplaceAll(text, []byte(`"bootId":"before"`)), 0o644); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// cutAfter removes a stopped node's batches of a partition from an offset on.
+func (m *member) cutAfter(p tp, offset int64) {
+	m.t.Helper()
+	dir, err := m.replicaDir(p)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	r, err := readReplica("", dir)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	size := 0
+	for _, b := range r.batches {
+		if b.base < offset {
+			size += len(b.bytes)
+		}
+	}
+	files := segments(m.t, dir)
+	if len(files) != 1 {
+		m.t.Fatalf("segments %v", files)
+	}
+	if err := os.Truncate(files[0], int64(size)); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// TestRestartedFollowerKeepsWhatItHas (KIP-101, loss): a follower that has a
+// record, and does not know yet that it is committed, restarts while the leader
+// dies. It must not cut the record.
+func TestRestartedFollowerKeepsWhatItHas(t *testing.T) {
+	t.Parallel()
+	c, a, b := pair(t)
+	p := c.create("loss", 1, []int32{2, 1})[0]
+	c.awaitISR(p, 2)
+	cl := c.client()
+	defer cl.Close()
+	b.write(cl, p, -1, 1, 1)
+	b.write(cl, p, -1, 1, 2) // acknowledged by a's next fetch, whose answer would tell a
+	c.net.set(rule{held: true}, way{b.id, a.id})
+	_ = b.p.Signal(syscall.SIGKILL)
+	b.kill()
+	a.kill()
+	c.net.heal()
+	a.start()
+	s := c.await(p, 90e9, "node 1 leads", func(s state) bool { return s.leader == int32(a.id) })
+	c.wantProducers(p, 1, 2)
+	if offset := a.write(cl, p, 1, 1, 3); offset != 2 {
+		t.Errorf("the third record is at offset %d", offset)
+	}
+	b.start()
+	c.awaitISR(p, 2)
+	c.wantProducers(p, 1, 2, 3)
+	c.compare([]tp{p})
+	t.Logf("node 1 leads in epoch %d", s.epoch)
+}
+
+// TestPowerLossDoesNotDiverge (KIP-101, divergence): both replicas lose power,
+// and one of them its last record. The one with less comes back first.
+func TestPowerLossDoesNotDiverge(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		wait int // ms that are waited for the other
+		want []int32
+	}{
+		{"the other is waited for", 120_000, []int32{1, 2}},
+		{"the other is late", 500, []int32{1, 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) { t.Parallel(); divergence(t, c.wait, c.want) })
+	}
+}
+
+func divergence(t *testing.T, wait int, want []int32) {
+	c, a, b := pair(t, fmt.Sprintf("tidemark.recovery.wait.ms=%d", wait))
+	p := c.create("diverge", 1, []int32{1, 2})[0]
+	c.awaitISR(p, 2)
+	cl := c.client()
+	defer cl.Close()
+	a.write(cl, p, -1, 1, 1)
+	a.write(cl, p, -1, 1, 2)
+	_ = a.p.Signal(syscall.SIGKILL) // both at once: nobody is told of the one before the other is gone
+	b.kill()
+	a.kill()
+	a.losePower()
+	b.losePower()
+	b.cutAfter(p, 1)
+	b.start()
+	if wait < 10_000 {
+		c.await(p, 90e9, "node 2 leads", func(s state) bool { return s.leader == int32(b.id) })
+		if offset := b.write(cl, p, 1, 1, 3); offset != 1 {
+			t.Errorf("the record after the loss is at offset %d", offset)
+		}
+	}
+	a.start()
+	c.awaitISR(p, 2)
+	c.wantProducers(p, want...)
+	c.compare([]tp{p})
+}
+
+// lead moves a partition's leadership to a node by way of its assignment.
+func (c *cluster) lead(p tp, to int32, other int32) state {
+	c.t.Helper()
+	re := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	re.TimeoutMillis = 10_000
+	rt := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	rt.Topic = p.topic
+	rp := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+	rp.Partition, rp.Replicas = p.n, []int32{to, other}
+	rt.Partitions = append(rt.Partitions, rp)
+	re.Topics = append(re.Topics, rt)
+	if resp, err := c.ask(re); err != nil || resp.(*kmsg.AlterPartitionAssignmentsResponse).ErrorCode != 0 {
+		c.t.Fatalf("reassign: %+v, %v", resp, err)
+	}
+	el := kmsg.NewPtrElectLeadersRequest()
+	el.TimeoutMillis = 10_000
+	et := kmsg.NewElectLeadersRequestTopic()
+	et.Topic, et.Partitions = p.topic, []int32{p.n}
+	el.Topics = append(el.Topics, et)
+	if resp, err := c.ask(el); err != nil || resp.(*kmsg.ElectLeadersResponse).ErrorCode != 0 {
+		c.t.Fatalf("elect: %+v, %v", resp, err)
+	}
+	return c.await(p, 30e9, fmt.Sprintf("node %d leads", to), func(s state) bool { return s.leader == to })
+}
+
+// TestLeadershipGoesAndComesBack (KIP-279): leadership goes from a to b and back
+// before either has fetched from the other; both have written. The follower must
+// cut at the right place and not at its own or the leader's end.
+func TestLeadershipGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	c, a, b := pair(t)
+	p := c.create("back", 1, []int32{1, 2})[0]
+	c.awaitISR(p, 2)
+	cl := c.client()
+	defer cl.Close()
+	a.write(cl, p, -1, 10, 1)
+	c.net.cut(a.id, b.id)
+	want := slices.Repeat([]int32{1}, 10)
+	add := func(m *member, n int, producer int32, at int64) {
+		t.Helper()
+		if offset := m.write(cl, p, 1, n, producer); offset != at {
+			t.Errorf("node %d wrote at offset %d, want %d", m.id, offset, at)
+		}
+	}
+	add(a, 2, 2, 10)
+	first := c.lead(p, int32(b.id), int32(a.id))
+	if len(first.isr) != 2 {
+		t.Fatalf("the ISR is %v: this story needs both in it", first.isr)
+	}
+	add(b, 4, 3, 10)
+	second := c.lead(p, int32(a.id), int32(b.id))
+	if len(second.isr) != 2 || second.epoch <= first.epoch {
+		t.Fatalf("%+v after %+v", second, first)
+	}
+	add(a, 4, 4, 12)
+	c.net.heal()
+	want = append(want, 2, 2, 4, 4, 4, 4)
+	c.wantProducers(p, want...)
+	if offset := a.write(cl, p, -1, 1, 5); offset != 16 {
+		t.Errorf("the last record is at offset %d", offset)
+	}
+	c.wantProducers(p, append(want, 5)...)
+	c.awaitISR(p, 2)
+	c.compare([]tp{p})
+}
