@@ -33,7 +33,9 @@ func (l *Log) Truncate(to model.Offset) (Removal, error) {
 		return Removal{}, fmt.Errorf("truncate to %d: %w", to, ErrOffsetOutOfRange)
 	}
 	if to >= l.logEnd {
-		l.epochs.TruncateFromEnd(l.logEnd)
+		if !mutant.On("log-keep-empty-epoch") {
+			l.epochs.TruncateFromEnd(l.logEnd)
+		}
 		return Removal{Start: l.logEnd, End: l.logEnd, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}, nil
 	}
 	if to <= l.segments[0].base {

@@ -42,7 +42,9 @@ func (p *Partition) becomeLeader(now model.Now, r *Registration, out *Output) {
 	}
 	p.keepRemote(now, newEpoch || !ledBefore, ledBefore)
 	if newEpoch || !ledBefore {
-		p.epochStart = p.mark.LogEnd
+		p.abandonFetched(out)
+		p.follow(out)
+		p.epochStart, p.ledSince = p.mark.LogEnd, now.Mono
 		p.shrinkAt = p.nextShrink(now)
 		p.wakeAll(out)
 		out.Events = append(out.Events, Event{Kind: EventLeader, Mark: p.mark, ISR: p.isr.committed})
@@ -92,6 +94,8 @@ func (p *Partition) becomeFollower(r *Registration, out *Output) {
 		return
 	}
 	p.failWrites(CodeNotLeaderOrFollower, out)
+	p.abandonFetched(out)
+	p.follow(out)
 	p.wakeAll(out)
 	out.Events = append(out.Events, Event{Kind: EventFollower, Mark: p.mark})
 }
@@ -106,6 +110,8 @@ func (p *Partition) becomeOffline(c Code, out *Output) {
 	p.isr.commit(nil)
 	p.writing = WriteNone
 	p.failWrites(c, out)
+	p.abandonFetched(out)
+	p.follow(out)
 	p.wakeAll(out)
 	if was != Offline {
 		out.Events = append(out.Events, Event{Kind: EventOffline, Mark: p.mark, Code: c})

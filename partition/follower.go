@@ -7,7 +7,8 @@ import (
 
 // follower is the role of a replica that doesn't lead: every write and every
 // replica's fetch is answered NOT_LEADER_OR_FOLLOWER. Consumers may read from it
-// (KIP-392), so fetches wait here too.
+// (KIP-392), so fetches wait here too. What it does with the leader's answers
+// stands in follow.go.
 type follower struct{}
 
 func (follower) kind() Role { return Follower }
@@ -37,12 +38,28 @@ func (follower) deleteRecords(p *Partition, _ model.Now, d *DeleteRecords, out *
 // alterAnswered is the answer to a proposal of an earlier leadership.
 func (follower) alterAnswered(*Partition, model.Now, AlterAnswer, *Output) {}
 
-func (follower) written(p *Partition, _ model.Now, kind WriteKind, w Written, out *Output) {
+func (follower) written(p *Partition, now model.Now, kind WriteKind, w Written, out *Output) {
 	if w.Fault == FaultBroken {
 		p.becomeOffline(CodeStorageError, out)
 		return
 	}
-	assert.Unreachable("a follower completed write %d", kind)
+	f := p.applying
+	if kind == WriteTruncate && f == nil && p.truncatesToHW() {
+		p.setEnds(w.LogStart, p.mark.HighWatermark, w.LogEnd, out)
+		p.durable = min(p.durable, w.LogEnd)
+		return
+	}
+	assert.That(f != nil, "a follower completed write %d that no answer asked for", kind)
+	switch kind {
+	case WriteAppend, WriteRefill:
+		p.copied(now, f, w, out)
+	case WriteTruncate, WriteRestart:
+		p.truncated(f, w, out)
+	case WriteLogStart:
+		p.followedStart(f, w, out)
+	default:
+		assert.Unreachable("a follower completed write %d", kind)
+	}
 }
 
 func (follower) flushed(p *Partition, now model.Now, to model.Offset, _ *Output) {

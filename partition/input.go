@@ -35,6 +35,8 @@ const (
 	KindOffline
 	// KindFlushOld asks for a background flush of whatever is unsynced.
 	KindFlushOld
+	// KindFetched brings the leader's answer to a follower's fetch, Input.Fetched.
+	KindFetched
 	// KindTick says that NextDeadline has passed.
 	KindTick
 )
@@ -48,6 +50,7 @@ type Input struct {
 	Delete       *DeleteRecords
 	Registration *Registration
 	Config       *Config
+	Fetched      *Fetched
 	Alter        AlterAnswer
 	Written      Written
 	Flushed      model.Offset
@@ -67,6 +70,9 @@ type Produce struct {
 	Rejection *record.Rejection
 	// Acks is 0, 1 or -1 (all).
 	Acks int16
+	// ControllerHeard is when this broker last heard of a controller that had its
+	// term confirmed by a quorum.
+	ControllerHeard model.Instant
 	// Token is the caller's; the core only carries it.
 	Token any
 
@@ -234,6 +240,8 @@ type Written struct {
 	LogEnd   model.Offset
 	// Rolled is true when an append closed a segment.
 	Rolled bool
+	// MaxTimestamp is the greatest of an append's batches.
+	MaxTimestamp model.Timestamp
 }
 
 // Config is what the partition needs of the settings.
@@ -257,6 +265,10 @@ type Config struct {
 	ReplicaLagMax model.Instant
 	// ProducerExpiryMs is producer.id.expiration.ms.
 	ProducerExpiryMs int64
+	// FenceAfter is the broker's session time in nanoseconds: how long a leader
+	// that hears neither the controller nor enough followers takes writes. 0
+	// means for ever.
+	FenceAfter model.Instant
 }
 
 // FlushBeforeAck reports whether acknowledgements wait for the disk.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 )
 
 // isrState says whether a change of the in-sync set is under way.
@@ -52,8 +53,10 @@ func (s *isr) revert() {
 // and below the start of the present epoch; until then an elected r could lack
 // records that were exposed.
 func (p *Partition) maybeExpand(r *replica, out *Output) {
-	if p.isr.state != isrCommitted || p.isr.inMaximal(r.id) || !p.eligible(r) ||
-		r.logEnd < p.mark.HighWatermark || r.logEnd < p.epochStart {
+	if p.isr.state != isrCommitted || p.isr.inMaximal(r.id) || !p.eligible(r) || r.logEnd < p.mark.HighWatermark {
+		return
+	}
+	if r.logEnd < p.epochStart && !mutant.On("part-expand-before-epoch-start") {
 		return
 	}
 	members := append(slices.Clone(p.isr.committed), r.id)
@@ -90,6 +93,9 @@ func (p *Partition) propose(state isrState, members []model.BrokerID, out *Outpu
 		if r := p.replica(id); r != nil && r.brokerEpoch != model.NoBrokerEpoch {
 			m.Epoch = r.brokerEpoch
 		}
+		if mutant.On("part-isr-no-broker-epoch") {
+			m.Epoch = model.NoBrokerEpoch
+		}
 		proposal.ISR = append(proposal.ISR, m)
 	}
 	p.isr.proposal = proposal
@@ -105,10 +111,18 @@ func (leader) alterAnswered(p *Partition, now model.Now, a AlterAnswer, out *Out
 		return
 	}
 	if a.Retriable {
-		out.Alter = p.isr.proposal
+		p.repeatProposal(out)
 		return
 	}
 	if a.Code == CodeNone {
+		if mutant.On("part-alter-before-image") {
+			var members []model.BrokerID
+			for _, m := range p.isr.proposal.ISR {
+				members = append(members, m.ID)
+			}
+			p.isr.commit(members)
+			p.advance(now, out)
+		}
 		p.isr.proposal = nil
 		return
 	}
@@ -123,6 +137,18 @@ func (leader) alterAnswered(p *Partition, now model.Now, a AlterAnswer, out *Out
 		// set holds.
 		p.isr.proposal = nil
 	default:
-		out.Alter = p.isr.proposal
+		p.repeatProposal(out)
 	}
+}
+
+// repeatProposal sends the proposal once more, as it was: with the incarnations
+// whose offsets were observed.
+func (p *Partition) repeatProposal(out *Output) {
+	if mutant.On("part-alter-rereads-epoch") {
+		for i := range p.isr.proposal.ISR {
+			m := &p.isr.proposal.ISR[i]
+			m.Epoch = p.peer(m.ID).Epoch
+		}
+	}
+	out.Alter = p.isr.proposal
 }

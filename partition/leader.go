@@ -24,6 +24,8 @@ func (p *Partition) park(w *FetchWait, out *Output) {
 	p.waiters[w.Bound].Add(&w.link, w)
 }
 
+func (leader) fetched(p *Partition, _ model.Now, f *Fetched, out *Output) { p.dropFetched(f, out) }
+
 func (leader) written(p *Partition, now model.Now, kind WriteKind, w Written, out *Output) {
 	if w.Fault == FaultBroken {
 		p.becomeOffline(CodeStorageError, out)

@@ -27,6 +27,8 @@ func (offline) deleteRecords(p *Partition, _ model.Now, d *DeleteRecords, out *O
 	p.refuseDelete(d, p.offlineCode, out)
 }
 
+func (offline) fetched(p *Partition, _ model.Now, f *Fetched, out *Output) { p.dropFetched(f, out) }
+
 func (offline) alterAnswered(*Partition, model.Now, AlterAnswer, *Output) {}
 
 // written is never reached: Step drops the late completion of a write that the

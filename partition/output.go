@@ -11,6 +11,8 @@ type WriteKind uint8
 const (
 	WriteNone     WriteKind = iota
 	WriteTruncate           // cut the log's end to Offset
+	WriteRestart            // empty the log and have it start at Offset
+	WriteRefill             // WriteRestart, append Set, and raise the log start to Start
 	WriteEpoch              // note that Epoch starts at Offset
 	WriteLogStart           // raise the log start to Offset
 	WriteAppend             // append Set, already stamped
@@ -21,9 +23,16 @@ const (
 type Write struct {
 	Kind   WriteKind
 	Offset model.Offset
+	Start  model.Offset
 	Epoch  model.LeaderEpoch
 	// Set is one or more whole batches. It stays valid until the completion.
 	Set []byte
+}
+
+// Cuts says whether the write takes something away. Such a write changes
+// directories, so that an executor doesn't do it where it may not wait.
+func (k WriteKind) Cuts() bool {
+	return k == WriteTruncate || k == WriteRestart || k == WriteRefill
 }
 
 // Urgency says how soon a flush is wanted.
@@ -60,8 +69,13 @@ type Output struct {
 	Flush Urgency
 	// Alter is nil or the proposal to send; it stays valid.
 	Alter *AlterPartition
-	// Produced, Replicas and Deleted are answered and leave the Partition.
+	// Follow is nil or whom to fetch from, or that there is nobody; the last one
+	// counts.
+	Follow *Follow
+	// Produced, Fetched, Replicas and Deleted are answered and leave the
+	// Partition.
 	Produced []*Produce
+	Fetched  []*Fetched
 	Replicas []*ReplicaFetch
 	Deleted  []*DeleteRecords
 	// Woken are waiting fetches whose condition may hold now.
@@ -75,14 +89,17 @@ func (o *Output) Reset() {
 	o.Write, o.Flush, o.Events = Write{}, FlushNone, o.Events[:0]
 }
 
-// ResetAnswers empties what is to be delivered: answers, wakes and Alter.
+// ResetAnswers empties what is to be delivered: answers, wakes, Alter and
+// Follow.
 func (o *Output) ResetAnswers() {
 	clear(o.Produced)
+	clear(o.Fetched)
 	clear(o.Replicas)
 	clear(o.Deleted)
 	clear(o.Woken)
 	o.Produced, o.Replicas, o.Deleted = o.Produced[:0], o.Replicas[:0], o.Deleted[:0]
-	o.Woken, o.Alter = o.Woken[:0], nil
+	o.Fetched, o.Woken = o.Fetched[:0], o.Woken[:0]
+	o.Alter, o.Follow = nil, nil
 }
 
 // EventKind names a fact worth telling an operator or a trace.
@@ -99,12 +116,16 @@ const (
 	EventBelowHW                           // truncated below the high watermark, From → To
 	EventAppendFailed                      // an append was refused by the disk and cut back
 	EventLogStart                          // the log start rose, From → To
+	EventTruncated                         // a follower cut its log, From → To
+	EventCutOff                            // a leader refuses writes: it hears nobody
+	EventRejoined                          // a leader takes writes again
 )
 
 // String returns the name of the kind.
 func (k EventKind) String() string {
 	names := [...]string{"?", "leader", "follower", "offline", "isr-proposed", "isr-committed",
-		"isr-refused", "truncated-below-hw", "append-failed", "log-start"}
+		"isr-refused", "truncated-below-hw", "append-failed", "log-start", "truncated",
+		"cut-off", "rejoined"}
 	if int(k) < len(names) {
 		return names[k]
 	}

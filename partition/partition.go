@@ -53,8 +53,17 @@ type Partition struct {
 	// One write at a time. What comes meanwhile waits in deferred, in order.
 	writing  WriteKind
 	inFlight *Produce // whose append is outstanding
+	applying *Fetched // whose write is outstanding
 	raising  *DeleteRecords
 	deferred []Input
+
+	// Following.
+	follows  followState
+	settling *Fetched // done, but for the disk or for Step to emit it
+
+	// Leading. ledSince is when the present epoch's leadership began here.
+	ledSince model.Instant
+	cutOff   bool // as of the last produce
 
 	// Flushing. One flush at a time; flushWanted is what to ask for next.
 	flushing    bool

@@ -15,6 +15,10 @@ const acksAll = -1
 // validation of the bytes was done before, outside the loop; what it found is
 // reported only here, after the checks that come first.
 func (leader) produce(p *Partition, now model.Now, m *Produce, out *Output) {
+	if p.noteCutOff(now, m.ControllerHeard, out) {
+		p.fail(m, CodeNotLeaderOrFollower, "", out)
+		return
+	}
 	if m.Acks == acksAll && len(p.isr.committed) < p.EffectiveMinISR() {
 		p.fail(m, CodeNotEnoughReplicas, "", out)
 		return
@@ -109,7 +113,7 @@ func (p *Partition) appended(now model.Now, w Written, out *Output) {
 // settle answers m if it has what it waits for, else parks it.
 func (p *Partition) settle(m *Produce, out *Output) {
 	switch {
-	case m.Acks == acksAll && p.mark.HighWatermark < m.Required:
+	case m.Acks == acksAll && p.mark.HighWatermark < m.Required && !mutant.On("part-ack-before-hw"):
 		p.replicated.Add(m)
 	case m.Acks != 0 && m.needDurable && p.durable < m.Required:
 		p.flushWanted = FlushNow

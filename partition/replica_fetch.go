@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/log/epoch"
 )
 
@@ -16,6 +17,9 @@ func (leader) replicaFetch(p *Partition, now model.Now, f *ReplicaFetch, out *Ou
 		return
 	}
 	verdict, end := p.plog.Epochs().Compare(f.Offset, f.LastEpoch, p.mark.LogStart, p.mark.LogEnd)
+	if mutant.On("part-no-kip279") && verdict == epoch.Diverged && end.Offset >= f.Offset {
+		verdict = epoch.Agrees
+	}
 	switch {
 	case verdict == epoch.Diverged:
 		f.Result.Diverging = end
@@ -35,7 +39,7 @@ func (leader) replicaFetch(p *Partition, now model.Now, f *ReplicaFetch, out *Ou
 
 // judgeReplica makes the checks that come before the log is looked at.
 func (p *Partition) judgeReplica(r *replica, f *ReplicaFetch) Code {
-	if c := p.CheckEpoch(f.CurrentEpoch); c != CodeNone {
+	if c := p.CheckEpoch(f.CurrentEpoch); c != CodeNone && !mutant.On("part-fetch-no-epoch-fence") {
 		return c
 	}
 	if r == nil {

@@ -15,6 +15,7 @@ type role interface {
 	wait(p *Partition, now model.Now, w *FetchWait, out *Output)
 	replicaFetch(p *Partition, now model.Now, f *ReplicaFetch, out *Output)
 	deleteRecords(p *Partition, now model.Now, d *DeleteRecords, out *Output)
+	fetched(p *Partition, now model.Now, f *Fetched, out *Output)
 	alterAnswered(p *Partition, now model.Now, a AlterAnswer, out *Output)
 	written(p *Partition, now model.Now, kind WriteKind, w Written, out *Output)
 	flushed(p *Partition, now model.Now, to model.Offset, out *Output)
@@ -30,10 +31,12 @@ func (p *Partition) Step(now model.Now, in *Input, out *Output) {
 		return
 	}
 	p.dispatch(now, in, out)
+	p.release(out)
 	for p.writing == WriteNone && len(p.deferred) > 0 {
 		next := p.deferred[0]
 		p.deferred = slices.Delete(p.deferred, 0, 1)
 		p.dispatch(now, &next, out)
+		p.release(out)
 	}
 	p.askFlush(out)
 	assert.Slow(p.check)
@@ -51,6 +54,8 @@ func (p *Partition) dispatch(now model.Now, in *Input, out *Output) {
 		p.role.replicaFetch(p, now, in.Replica, out)
 	case KindDeleteRecords:
 		p.role.deleteRecords(p, now, in.Delete, out)
+	case KindFetched:
+		p.role.fetched(p, now, in.Fetched, out)
 	case KindRegistration:
 		p.register(now, in.Registration, out)
 	case KindAlterAnswered:
@@ -92,6 +97,8 @@ func (p *Partition) check() {
 		"log start %d, last stable %d, high watermark %d, log end %d", m.LogStart, m.LastStable, m.HighWatermark, m.LogEnd)
 	assert.That(p.durable <= m.LogEnd, "durable end %d above log end %d", p.durable, m.LogEnd)
 	assert.That(m.Role == p.role.kind(), "role %s, object %s", m.Role, p.role.kind())
+	assert.That(m.Role == Follower || p.applying == nil && p.settling == nil && p.follows != followTold,
+		"a %s follows", m.Role)
 	if m.Role != Leader {
 		assert.That(p.replicated.Len()+p.synced.Len()+p.deletes.Len() == 0, "a %s has waiting writes", m.Role)
 		return

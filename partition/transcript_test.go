@@ -11,12 +11,21 @@ import (
 	"github.com/tidemark/tidemark/protocol/record"
 )
 
-// TestTranscripts runs the stories of testdata. Run with -rewrite to write down
+// TestTranscripts runs the stories of testdata: those that begin with "new" of
+// one partition with scripted peers, those with "replicas" of several. Run with -rewrite to write down
 // what the code does, and read the difference.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var w *world
+		var c *cluster
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "replicas" {
+				c = newCluster(args{d}.ids("of", nil), configOf(args{d}))
+				return c.changes()
+			}
+			if c != nil {
+				return c.do(t, d)
+			}
 			if d.Cmd == "new" {
 				w = newWorld(configOf(args{d}))
 				return w.line()

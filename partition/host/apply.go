@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/partition"
@@ -130,7 +131,8 @@ func (m *ReplicaManager) applyConfigs(img *metadata.Image, d *metadata.Delta) {
 // or after this broker's registration is given to all of them.
 func (m *ReplicaManager) feed(img *metadata.Image, d *metadata.Delta, changed []model.TopicIDPartition) {
 	epoch := model.BrokerEpoch(m.registeredAt.Load())
-	if epoch == model.NoBrokerEpoch || img.At().Offset < model.Offset(epoch) {
+	early := epoch == model.NoBrokerEpoch || img.At().Offset < model.Offset(epoch)
+	if early && !mutant.On("host-acts-before-registration") {
 		return
 	}
 	if !m.fed || d.Snapshot {

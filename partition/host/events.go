@@ -74,7 +74,14 @@ func (h *Hosted) observe(ev *partition.Event) {
 		}
 	case partition.EventISRProposed, partition.EventISRCommitted, partition.EventISRRefused:
 		logger.Info(ev.Kind.String(), name(h), zap.Int16("code", ev.Code), zap.Any("isr", ev.ISR))
+	case partition.EventTruncated:
+		logger.Info("truncated to the leader's log", name(h), zap.Int64("from", int64(ev.From)), zap.Int64("to", int64(ev.To)))
+	case partition.EventCutOff:
+		logger.Warn("hears neither the controller nor enough followers: takes no writes", name(h))
+	case partition.EventRejoined:
+		logger.Info("takes writes again", name(h))
 	case partition.EventBelowHW:
+		h.m.followed.belowHW.Add(1)
 		logger.Error("truncated below the high watermark", name(h),
 			zap.Int64("from", int64(ev.From)), zap.Int64("to", int64(ev.To)))
 	case partition.EventOffline:

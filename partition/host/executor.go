@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/tidemark/tidemark/internal/assert"
+	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
@@ -45,14 +46,23 @@ func (w *Work) Kind() partition.WriteKind { return w.write.Kind }
 func (w *Work) Proceed() { w.h.box.Enter(&proceedMsg{serial: w.serial}) }
 
 // begin starts a write and returns its completion if it was done at once.
-func (h *Hosted) begin(now model.Now, write partition.Write) (partition.Written, bool) {
+func (h *Hosted) begin(now model.Now, write partition.Write, out *loop.Outbox) (partition.Written, bool) {
 	h.work.serial++
 	h.work.write = write
 	if !h.m.deps.Executor.Start(&h.work) {
 		h.work.pending = true
 		return partition.Written{}, false
 	}
-	return h.execute(now, write), true
+	return h.perform(now, write, out)
+}
+
+// perform does a write here, or has the disk's own goroutine do it.
+func (h *Hosted) perform(now model.Now, w partition.Write, out *loop.Outbox) (partition.Written, bool) {
+	if w.Kind.Cuts() {
+		h.startCut(now, w, out)
+		return partition.Written{}, false
+	}
+	return h.execute(now, w), true
 }
 
 // execute does one write. While it runs the watchdog sees the partition as busy.
@@ -60,11 +70,12 @@ func (h *Hosted) execute(now model.Now, w partition.Write) partition.Written {
 	h.busySince.Store(int64(now.Mono))
 	var err error
 	var rolled bool
+	newest := model.NoTimestamp
 	switch w.Kind {
 	case partition.WriteAppend:
 		var info log.AppendInfo
 		info, err = h.plog.Append(now, w.Set)
-		rolled = info.Rolled
+		rolled, newest = info.Rolled, info.MaxTimestamp
 		if err == nil {
 			h.unsyncedBytes += int64(info.Bytes)
 			rolled = rolled || h.unsyncedBytes >= flushEvery
@@ -73,15 +84,13 @@ func (h *Hosted) execute(now model.Now, w partition.Write) partition.Written {
 		err = h.plog.AssignEpoch(w.Epoch, w.Offset)
 	case partition.WriteLogStart:
 		err = h.plog.IncrementLogStart(w.Offset)
-	case partition.WriteTruncate:
-		_, err = h.plog.Truncate(w.Offset)
 	default:
 		assert.Unreachable("write %d", w.Kind)
 	}
 	h.busySince.Store(0)
 	h.resumed()
 	return partition.Written{
-		Fault: h.faultOf(err), Rolled: rolled,
+		Fault: h.faultOf(err), Rolled: rolled, MaxTimestamp: newest,
 		LogStart: h.plog.LogStart(), LogEnd: h.plog.LogEnd(),
 	}
 }
@@ -100,7 +109,7 @@ func (h *Hosted) faultOf(err error) partition.Fault {
 	case errors.Is(err, log.ErrPoisoned), errors.Is(err, log.ErrClosed):
 		h.fault = err
 		return partition.FaultBroken
-	case vfs.IsNoSpace(err):
+	case vfs.IsNoSpace(err), errors.Is(err, log.ErrOrder):
 		h.refusals.note(h, err)
 		return partition.FaultRefused
 	}

@@ -32,6 +32,8 @@ type Hosted struct {
 	stalled atomic.Bool
 	// busySince is the instant at which the running write began, 0 if none runs.
 	busySince atomic.Int64
+	// lag is how many records below the leader's high watermark a follower lacks.
+	lag atomic.Int64
 
 	// What follows belongs to the loop.
 
@@ -47,6 +49,9 @@ type Hosted struct {
 	epochsSeen    uint64 // version of the epoch cache in the published State
 	unsyncedBytes int64
 	fault         error // why the log broke
+	fetching      *fetchLoop
+	cut           *cutJob   // has the log; nothing else touches it
+	parked        []message // came meanwhile
 	reason        string
 	refusals      refusals
 }
@@ -86,7 +91,16 @@ func (h *Hosted) Full() bool { return h.box.Full() }
 
 // Handle takes one message. For the Box only.
 func (h *Hosted) Handle(now model.Now, msg message, out *loop.Outbox) {
+	h.handleOne(now, msg, out)
+	h.unpark(now, out)
+}
+
+func (h *Hosted) handleOne(now model.Now, msg message, out *loop.Outbox) {
 	defer h.guard(now, msg, out)
+	if h.blocked(now, msg, out) {
+		h.parked = append(h.parked, msg)
+		return
+	}
 	msg.handle(h, now, out)
 	h.publish()
 }
@@ -117,7 +131,7 @@ func (h *Hosted) step(now model.Now, out *loop.Outbox) {
 		if write.Kind == partition.WriteNone {
 			break
 		}
-		written, done := h.begin(now, write)
+		written, done := h.begin(now, write, out)
 		if !done {
 			return
 		}
@@ -143,6 +157,12 @@ func (h *Hosted) collect(out *loop.Outbox) {
 		op := f.Token.(*replicaFetchOp)
 		op.emitted = true
 		out.Add(op)
+	}
+	for _, f := range h.out.Fetched {
+		f.Token.(*fetchedOp).emit(out)
+	}
+	if h.out.Follow != nil {
+		h.follow(h.out.Follow, out)
 	}
 	for _, w := range h.out.Woken {
 		out.Add(w.Token.(*FetchWait))
@@ -297,6 +317,11 @@ func (h *Hosted) answerCurrent(msg message, out *loop.Outbox) {
 		if !op.emitted {
 			op.Result.Code, op.emitted = partition.CodeStorageError, true
 			out.Add(op)
+		}
+	case *fetchedOp:
+		if !op.emitted {
+			op.Progress = partition.Progress{Outcome: partition.OutcomeStale}
+			op.emit(out)
 		}
 	case *producersOp:
 		if !op.emitted {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/checkpoint"
 	"github.com/tidemark/tidemark/partition"
@@ -332,7 +333,7 @@ func (m *ReplicaManager) absent(img *metadata.Image, byID map[model.TopicIDParti
 
 // lost says why an absent replica may not be made anew, "" if it may.
 func (m *ReplicaManager) lost(id model.TopicIDPartition, reg *metadata.PartitionRegistration) string {
-	if !reg.InISR(m.deps.Self) && !reg.InELR(m.deps.Self) {
+	if !reg.InISR(m.deps.Self) && !reg.InELR(m.deps.Self) || mutant.On("host-lost-made-anew") {
 		return ""
 	}
 	for _, d := range m.deps.Dirs.All() {

@@ -50,6 +50,11 @@ type Deps struct {
 	Flusher func(dir string) Flusher
 	// Alter sends AlterPartition; nil drops them, for a node that is alone.
 	Alter AlterSender
+	// Leaders opens connections to the brokers that lead; nil: this node never
+	// follows.
+	Leaders Leaders
+	// Damaged is told of leaders whose records are damaged; may be nil.
+	Damaged DamageReporter
 	// Files bounds open segment files over all partitions; nil makes one.
 	Files *log.FileCache
 }
@@ -62,6 +67,11 @@ type ReplicaManager struct {
 	logger *zap.Logger
 	events eventLog
 	ops    produceOps
+
+	fetchLoops fetchLoops
+	followed   followCounts
+	// heardAt is when a controller with a confirmed term was heard last.
+	heardAt atomic.Int64
 
 	index atomic.Pointer[index]
 
@@ -109,6 +119,7 @@ func NewReplicaManager(d Deps) *ReplicaManager {
 	}
 	m.registeredAt.Store(int64(model.NoBrokerEpoch))
 	m.index.Store(&index{})
+	m.fetchLoops = fetchLoops{m: m, loops: make(map[fetchKey]*fetchLoop)}
 	for _, dir := range d.Dirs.All() {
 		if dir.Online() {
 			dir.flusher = d.Flusher(dir.path)
@@ -227,6 +238,7 @@ func (m *ReplicaManager) coreConfig(t *config.Topic) partition.Config {
 		LogAppendTime: t.MessageTimestampType == config.LogAppendTime, DeleteAllowed: t.CleanupPolicy.Delete,
 		ReplicaLagMax:    model.Instant(b.Replication.LagMax),
 		ProducerExpiryMs: b.Producers.IDExpiration.Milliseconds(),
+		FenceAfter:       model.Instant(b.Quorum.BrokerSessionTimeout),
 	}
 }
 

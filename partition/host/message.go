@@ -83,6 +83,10 @@ func (m *proceedMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 		return
 	}
 	h.work.pending = false
-	h.in = partition.Input{Kind: partition.KindWritten, Written: h.execute(now, h.work.write)}
+	written, done := h.perform(now, h.work.write, out)
+	if !done {
+		return
+	}
+	h.in = partition.Input{Kind: partition.KindWritten, Written: written}
 	h.step(now, out)
 }

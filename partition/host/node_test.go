@@ -35,6 +35,10 @@ type node struct {
 	img   *metadata.Image
 	topic map[string]map[string]string // overrides
 	epoch model.BrokerEpoch
+	self  model.BrokerID
+	// leaders is what it follows by; nil: it never follows.
+	leaders Leaders
+	alters  *alterInbox
 }
 
 func newNode(t testing.TB, paths ...string) *node {
@@ -43,7 +47,7 @@ func newNode(t testing.TB, paths ...string) *node {
 	}
 	n := &node{
 		t: t, disk: memfs.New(), paths: paths, boot: "boot-1", cfg: config.Defaults(),
-		img: metadata.Empty(), topic: make(map[string]map[string]string),
+		img: metadata.Empty(), topic: make(map[string]map[string]string), self: 1,
 	}
 	n.fs = n.disk
 	return n
@@ -60,10 +64,12 @@ func (n *node) start() LoadSummary {
 }
 
 func (n *node) tryStart() (LoadSummary, error) {
-	n.rt = newFakeRuntime()
+	if n.rt == nil || n.leaders == nil {
+		n.rt = newFakeRuntime()
+	}
 	n.flush = make(map[string]*fakeFlusher)
 	dirs, err := OpenDirs(DirOptions{
-		FS: n.fs, Paths: n.paths, NodeID: 1, Rand: rand.New(rand.NewPCG(1, 2)), Logger: zap.NewNop(),
+		FS: n.fs, Paths: n.paths, NodeID: n.self, Rand: rand.New(rand.NewPCG(1, 2)), Logger: zap.NewNop(),
 		Machine: Machine{BootID: func() string { return n.boot }, Mount: func(dir string) string { return "mount " + dir }},
 	})
 	if err != nil {
@@ -74,14 +80,30 @@ func (n *node) tryStart() (LoadSummary, error) {
 		return LoadSummary{}, err
 	}
 	n.m = NewReplicaManager(Deps{
-		RT: n.rt, FS: n.fs, Dirs: dirs, Self: 1, Broker: n.cfg, Logger: zap.NewNop(),
+		RT: n.rt, FS: n.fs, Dirs: dirs, Self: n.self, Broker: n.cfg, Logger: zap.NewNop(), Leaders: n.leaders,
 		Topic: n.settings, Rand: rand.New(rand.NewPCG(3, 4)), Executor: n.exec,
 		Flusher: func(dir string) Flusher {
 			n.flush[dir] = &fakeFlusher{}
 			return n.flush[dir]
 		},
+		Alter: n.alterSender(),
 	})
 	return n.m.Load(n.img)
+}
+
+// alterInbox keeps what leaders propose.
+type alterInbox struct {
+	h    *Hosted
+	last *partition.AlterPartition
+}
+
+func (a *alterInbox) SendAlter(h *Hosted, p *partition.AlterPartition) { a.h, a.last = h, p }
+
+func (n *node) alterSender() AlterSender {
+	if n.alters == nil {
+		return nil
+	}
+	return n.alters
 }
 
 func (n *node) settings(_ *metadata.Image, name string) *config.Topic {

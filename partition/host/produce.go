@@ -79,6 +79,7 @@ func (h *Hosted) Produce(m ProduceMsg) {
 	op := h.m.ops.get()
 	op.h, op.waiter, op.slot, op.frame = h, m.Waiter, m.Slot, m.Frame
 	op.Prepared, op.Rejection, op.Acks, op.Deadline = m.Prepared, m.Reject, m.Acks, m.Deadline
+	op.ControllerHeard = model.Instant(h.m.heardAt.Load())
 	if op.frame != nil {
 		op.frame.Retain()
 	}

@@ -19,6 +19,9 @@ func (m *ReplicaManager) Shutdown(clean bool) error {
 	for _, t := range m.tasks {
 		t.stop()
 	}
+	for _, l := range m.fetchLoops.all() {
+		l.box.Enter(&stopMsg{})
+	}
 	all := m.All()
 	marks := make([]*State, len(all))
 	plogs := make([]*log.Log, len(all))

@@ -1,0 +1,163 @@
+package host
+
+import (
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/tidemark/tidemark/internal/assert"
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/partition"
+)
+
+// A write that takes something away (partition.WriteKind.Cuts) lowers the
+// recovery point and changes names, both durably: it waits for the disk, so the
+// directory's flusher does it and not the loop. Until it is done the log is its;
+// every message for the partition is parked, in order. Readers go on with the
+// State of before.
+
+// The states of a cutJob.
+const (
+	cutWaiting int32 = iota
+	cutRunning
+	cutDone
+	cutCancelled
+)
+
+// cutJob is such a write on its way to the disk and back.
+type cutJob struct {
+	h     *Hosted
+	plog  *log.Log
+	now   model.Now
+	write partition.Write
+	// lowered is the recovery point that the log has in memory already: the State
+	// shows it before the file is written, so that no checkpoint raises it again.
+	lowered model.Offset
+	state   atomic.Int32
+
+	// Valid when done.
+	err    error
+	rolled bool
+	ends   [2]model.Offset
+}
+
+// startCut gives the log to a job. It is submitted after the release, when the
+// lowered recovery point has been published.
+func (h *Hosted) startCut(now model.Now, w partition.Write, out *loop.Outbox) {
+	h.busySince.Store(int64(now.Mono))
+	j := &cutJob{h: h, plog: h.plog, now: now, write: w, lowered: w.Offset}
+	if w.Kind != partition.WriteTruncate {
+		j.lowered = min(w.Offset, h.plog.View().Segments()[0].Base)
+	}
+	if !mutant.On("log-rp-after-truncate") {
+		h.plog.LowerRecoveryPoint(j.lowered)
+	}
+	h.cut = j
+	out.Add(j)
+}
+
+// Deliver hands the job to the directory's flusher.
+func (j *cutJob) Deliver(model.Now) { j.h.dir.flusher.Submit(j, true) }
+
+// Run does the write, unless it was cancelled.
+func (j *cutJob) Run() {
+	if !j.state.CompareAndSwap(cutWaiting, cutRunning) {
+		return
+	}
+	j.err = j.run()
+	j.ends = [2]model.Offset{j.plog.LogStart(), j.plog.LogEnd()}
+	j.state.Store(cutDone)
+}
+
+func (j *cutJob) run() error {
+	if !mutant.On("log-rp-after-truncate") {
+		if err := j.h.dir.lowerRecoveryPoint(j.h.tp, j.lowered); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch w := &j.write; w.Kind {
+	case partition.WriteTruncate:
+		_, err = j.plog.Truncate(w.Offset)
+	case partition.WriteRestart:
+		_, err = j.plog.TruncateFullyAndStartAt(w.Offset)
+	case partition.WriteRefill:
+		err = j.refill()
+	default:
+		assert.Unreachable("write %d cuts nothing", w.Kind)
+	}
+	if err != nil {
+		return err
+	}
+	// Readers may still be in what was cut; a later cut or the stop tries again.
+	if _, err := j.plog.Reclaim(); err != nil {
+		j.h.m.logger.Warn("bytes that were cut from a log are still in its files", name(j.h), zap.Error(err))
+	}
+	return nil
+}
+
+func (j *cutJob) refill() error {
+	if _, err := j.plog.TruncateFullyAndStartAt(j.write.Offset); err != nil {
+		return err
+	}
+	info, err := j.plog.Append(j.now, j.write.Set)
+	if err != nil {
+		return err
+	}
+	j.rolled = info.Rolled
+	return j.plog.IncrementLogStart(j.write.Start)
+}
+
+// Done has the partition look.
+func (j *cutJob) Done() { j.h.box.Post(&cutDoneMsg{}) }
+
+// cutDoneMsg has a partition look for a job that is done.
+type cutDoneMsg struct{}
+
+func (*cutDoneMsg) handle(*Hosted, model.Now, *loop.Outbox) {}
+
+// blocked says whether msg has to wait for the running cut. One that is done is
+// taken into account first. Taking the log away doesn't wait for one that has
+// not begun: it is not done then.
+func (h *Hosted) blocked(now model.Now, msg message, out *loop.Outbox) bool {
+	j := h.cut
+	if j == nil {
+		return false
+	}
+	if j.state.Load() == cutDone {
+		h.cut = nil
+		h.busySince.Store(0)
+		h.resumed()
+		h.in = partition.Input{Kind: partition.KindWritten, Written: partition.Written{
+			Fault: h.faultOf(j.err), LogStart: j.ends[0], LogEnd: j.ends[1], Rolled: j.rolled, MaxTimestamp: model.NoTimestamp,
+		}}
+		h.step(now, out)
+		h.publish()
+		return len(h.parked) > 0 || h.cut != nil
+	}
+	switch msg.(type) {
+	case *takeDownMsg, *offlineMsg:
+		if j.state.CompareAndSwap(cutWaiting, cutCancelled) {
+			h.cut = nil
+			h.busySince.Store(0)
+			return false
+		}
+	}
+	return true
+}
+
+// unpark handles what waited for a cut, in order.
+func (h *Hosted) unpark(now model.Now, out *loop.Outbox) {
+	for h.cut == nil && len(h.parked) > 0 {
+		msg := h.parked[0]
+		h.parked[0] = nil
+		h.parked = h.parked[1:]
+		h.handleOne(now, msg, out)
+	}
+	if len(h.parked) == 0 {
+		h.parked = nil
+	}
+}
