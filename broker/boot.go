@@ -117,6 +117,8 @@ func (b *Broker) controllerConfig() controller.Config {
 	c.ReplicationFactor = int16(b.config.Topics.DefaultReplicationFactor)
 	c.SessionTimeout = b.config.Quorum.BrokerSessionTimeout
 	c.HeartbeatInterval = b.config.Quorum.BrokerHeartbeatInterval
+	c.LeaderRebalance, c.RebalanceInterval = b.config.Quorum.LeaderRebalance, b.config.Quorum.LeaderRebalanceInterval
+	c.RecoveryWait, c.Features = b.config.Own.RecoveryWait, supportedFeatures
 	c.Rules, c.Rand = controller.NewConfigRules(b.config), b.newRand()
 	return c
 }

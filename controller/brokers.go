@@ -32,11 +32,24 @@ func (c *Controller) registerBroker(view *metadata.Image, req *kmsg.BrokerRegist
 	}
 	reg := registration(req)
 	r := Result{reply: resp, register: true, Last: true}
-	if old != nil {
-		r.Units = c.unseat(view, old, reg, stopFacts(old, req, facts))
+	if old != nil || assigned(view, reg.ID) {
+		r.Units = c.unseat(view, reg, stopFacts(old, req, facts))
 	}
 	r.Units = append(r.Units, []metadata.Record{reg})
 	return r
+}
+
+// assigned reports whether b has replicas. A broker that was unregistered keeps
+// them, and seats that its next registration must account for.
+func assigned(view *metadata.Image, b model.BrokerID) bool {
+	for t := range view.Topics() {
+		for _, p := range t.Partitions {
+			if p.HasReplica(b) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // supports reports whether the ranges cover every finalized feature. A broker
@@ -58,24 +71,33 @@ func stopFacts(old *metadata.BrokerRegistration, req *kmsg.BrokerRegistrationReq
 	switch {
 	case facts != nil:
 		return *facts
-	case req.PreviousBrokerEpoch == int64(old.Epoch):
+	case old != nil && req.PreviousBrokerEpoch == int64(old.Epoch):
 		return RegistrationFacts{Stop: metadata.StopClean}
 	}
 	return RegistrationFacts{Stop: metadata.StopPower}
 }
 
-// unseat returns the units that end the old incarnation.
-func (c *Controller) unseat(view *metadata.Image, old *metadata.BrokerRegistration, reg *metadata.RegisterBroker, facts RegistrationFacts) [][]metadata.Record {
-	bump := []metadata.Record{&metadata.BrokerEpochBump{ID: old.ID, Stop: facts.Stop, Damaged: facts.Damaged}}
+// unseat returns the units that end the old incarnation: what it loses, what the
+// new one found on its disk, and who leads in its place. Uncleanly nobody is
+// elected yet: the broker itself is about to be back.
+func (c *Controller) unseat(view *metadata.Image, reg *metadata.RegisterBroker, facts RegistrationFacts) [][]metadata.Record {
+	bump := []metadata.Record{&metadata.BrokerEpochBump{ID: reg.ID, Stop: facts.Stop, Damaged: facts.Damaged}}
 	units := [][]metadata.Record{bump}
 	after, _, err := metadata.Apply(view, view.At(), bump)
 	if err != nil {
 		return units // Replay will say so; nothing is elected on a state that is not known
 	}
+	found := ends(after, reg.ID, facts)
+	if len(found) > 0 {
+		units = append(units, chunked(found)...)
+		if after, _, err = metadata.Apply(after, after.At(), found); err != nil {
+			return units
+		}
+	}
 	return append(units, chunked(c.changes(after, func(p *metadata.PartitionRegistration) bool {
-		return p.HasReplica(old.ID) && (p.Leader == model.NoLeader || moved(p, reg) != nil)
+		return p.HasReplica(reg.ID) && (p.Leader == model.NoLeader || moved(p, reg) != nil)
 	}, func(ch *change, p *metadata.PartitionRegistration) {
-		ch.directories = moved(p, reg)
+		ch.election, ch.directories = ElectOnline, moved(p, reg)
 	}))...)
 }
 
@@ -97,33 +119,74 @@ func moved(p *metadata.PartitionRegistration, reg *metadata.RegisterBroker) []me
 }
 
 // changes builds the change of every partition that want selects; edit adjusts
-// the target.
+// the target. It walks over all partitions once.
 func (c *Controller) changes(view *metadata.Image, want func(*metadata.PartitionRegistration) bool, edit func(*change, *metadata.PartitionRegistration)) (recs []metadata.Record) {
+	s := c.settings(view)
 	for t := range view.Topics() {
-		minISR := -1
-		for n, p := range t.Partitions {
-			if !want(p) {
-				continue
-			}
-			if minISR < 0 {
-				minISR = c.minISR(view, t.Name)
-			}
-			ch := newChange(view, t, int32(n))
-			ch.minISR = minISR
-			if edit != nil {
-				edit(ch, p)
-			}
-			if r := ch.build(); r != nil {
-				recs = append(recs, r)
-			}
+		recs = append(recs, c.changesOf(s, t, want, edit)...)
+	}
+	return recs
+}
+
+// changesOf is changes for one topic.
+func (c *Controller) changesOf(s *settings, t *metadata.Topic, want func(*metadata.PartitionRegistration) bool, edit func(*change, *metadata.PartitionRegistration)) (recs []metadata.Record) {
+	for n, p := range t.Partitions {
+		if !want(p) {
+			continue
+		}
+		ch := c.change(s, t, int32(n))
+		if edit != nil {
+			edit(ch, p)
+		}
+		if r := ch.build(); r != nil {
+			recs = append(recs, r)
 		}
 	}
 	return recs
 }
 
-// minISR returns min.insync.replicas of a topic.
-func (c *Controller) minISR(view *metadata.Image, topic string) int {
-	return int(max(1, c.config.Rules.TopicInt(view, topic, keyMinISR)))
+// settings reads what elections depend on, the cluster's defaults only once.
+type settings struct {
+	rules    ConfigRules
+	view     *metadata.Image
+	defaults *TopicSettings
+	topic    *metadata.Topic // whose settings last holds
+	last     TopicSettings
+}
+
+func (c *Controller) settings(view *metadata.Image) *settings {
+	return &settings{rules: c.config.Rules, view: view}
+}
+
+// of returns the settings of a topic.
+func (s *settings) of(t *metadata.Topic) TopicSettings {
+	if s.topic == t {
+		return s.last
+	}
+	s.topic = t
+	switch {
+	case s.view.Config(metadata.TopicResource, t.Name) != nil:
+		s.last = s.rules.Topic(s.view, t.Name)
+	default:
+		if s.defaults == nil {
+			d := s.rules.Topic(s.view, t.Name)
+			s.defaults = &d
+		}
+		s.last = *s.defaults
+	}
+	return s.last
+}
+
+// change begins the change of one partition under the settings of its topic.
+func (c *Controller) change(s *settings, t *metadata.Topic, n int32) *change {
+	ch := newChange(s.view, t, n)
+	cfg := s.of(t)
+	ch.minISR = max(1, cfg.MinISR)
+	if cfg.Unclean {
+		ch.election = ElectUnclean
+	}
+	ch.settled = c.awaited.settled(ch.partition())
+	return ch
 }
 
 // registration returns the record of req. The epoch stays open: it is the
@@ -177,6 +240,9 @@ func (c *Controller) leave(view *metadata.Image, b *metadata.BrokerRegistration)
 // broker, then leaders for the partitions that waited for it.
 func (c *Controller) unfence(view *metadata.Image, b *metadata.BrokerRegistration) [][]metadata.Record {
 	units := [][]metadata.Record{{&metadata.BrokerChange{ID: b.ID, Epoch: b.Epoch, Fenced: metadata.Clear}}}
+	if view.Offline() == 0 {
+		return units
+	}
 	return append(units, chunked(c.changes(view, func(p *metadata.PartitionRegistration) bool {
 		return p.Leader == model.NoLeader && p.HasReplica(b.ID)
 	}, func(ch *change, _ *metadata.PartitionRegistration) {
@@ -195,4 +261,46 @@ func (c *Controller) unregisterBroker(view *metadata.Image, req *kmsg.Unregister
 		reply: req.ResponseKind(),
 		Units: append(c.leave(view, b), []metadata.Record{&metadata.UnregisterBroker{ID: b.ID, Epoch: b.Epoch}}),
 	}
+}
+
+// clusterCommand handles what the cluster tells itself. There is no answer.
+func (c *Controller) clusterCommand(view *metadata.Image, cmd Command) Result {
+	switch {
+	case cmd.Hint != nil:
+		b := view.Broker(cmd.Hint.Broker)
+		if b == nil || b.Fenced {
+			return Result{}
+		}
+		if s := c.sessions[b.ID]; s != nil && s.epoch == b.Epoch && s.heard > cmd.Hint.Since {
+			return Result{} // it lives
+		}
+		return Result{Units: c.fence(view, b)}
+	case cmd.Damage != nil:
+		return Result{Units: c.damage(view, cmd.Damage)}
+	}
+	return Result{}
+}
+
+// damage returns the units that take quarantined replicas out of leadership,
+// ISR and ELR, and note that there is nothing to be had from them.
+func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.Record {
+	b := view.Broker(d.Broker)
+	if b == nil || b.Epoch != d.Epoch {
+		return nil
+	}
+	s := c.settings(view)
+	var units [][]metadata.Record
+	for _, tp := range d.Replicas {
+		t, p := view.TopicByID(tp.TopicID), view.PartitionByID(tp)
+		if p == nil || len(p.Replicas) == 1 || !p.InISR(b.ID) && !p.InELR(b.ID) {
+			continue // a sole replica still serves what it can
+		}
+		ch := c.change(s, t, tp.Partition)
+		ch.lost, ch.isr = b.ID, metadata.Without(p.ISR, b.ID)
+		if r := ch.build(); r != nil {
+			units = append(units, []metadata.Record{r,
+				&metadata.ReplicaEnd{Broker: b.ID, TopicID: tp.TopicID, Partition: tp.Partition, End: metadata.ReplicaDamaged}})
+		}
+	}
+	return units
 }

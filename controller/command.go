@@ -10,8 +10,10 @@ import (
 // the reply was given and never written to.
 type Command struct {
 	// Request is one of CreateTopics, DeleteTopics, CreatePartitions,
-	// AlterConfigs, IncrementalAlterConfigs, BrokerRegistration,
-	// BrokerHeartbeat, UnregisterBroker, AllocateProducerIDs.
+	// AlterConfigs, IncrementalAlterConfigs, ElectLeaders,
+	// AlterPartitionAssignments, AlterPartition, UpdateFeatures,
+	// BrokerRegistration, BrokerHeartbeat, UnregisterBroker,
+	// AllocateProducerIDs. It is nil with Hint or Damage, which are not answered.
 	Request kmsg.Request
 	// Deadline: a command that has not begun by then is answered with
 	// REQUEST_TIMED_OUT and has no effect. Zero and model.Never mean none.
@@ -19,6 +21,22 @@ type Command struct {
 	// Registration goes with a BrokerRegistration and says what Kafka's request
 	// has no room for; nil derives it from the request.
 	Registration *RegistrationFacts
+	// Hint and Damage, with a nil Request, are commands of the cluster itself.
+	Hint   *FenceHint
+	Damage *DamageReport
+}
+
+// Name names the command for people.
+func (c *Command) Name() string {
+	switch {
+	case c.Request != nil:
+		return kmsg.NameForKey(c.Request.Key())
+	case c.Hint != nil:
+		return "fence hint"
+	case c.Damage != nil:
+		return "damage report"
+	}
+	return "none"
 }
 
 // RegistrationFacts is what a starting broker knows of its disk.
@@ -28,6 +46,34 @@ type RegistrationFacts struct {
 	// Damaged are replicas that are quarantined, or missing although the image
 	// lists them.
 	Damaged []model.TopicIDPartition
+	// Ends are the replicas that are there, with what they hold after a stop of
+	// kind power. Where nobody is known to be complete any more, the one with
+	// the most is elected. nil: the broker doesn't say; else a replica that is not
+	// listed is missing.
+	Ends []ReplicaEnd
+}
+
+// ReplicaEnd is the end of one replica's log.
+type ReplicaEnd struct {
+	model.TopicIDPartition
+	// End is the log's end and the epoch of its last batch.
+	End model.OffsetAndEpoch
+}
+
+// FenceHint reports that a broker is gone before its session ends: its port
+// refused two connects at least 50 ms apart. A broker that has been heard since
+// is not fenced.
+type FenceHint struct {
+	Broker model.BrokerID
+	// Since is when the first connect was refused.
+	Since model.Instant
+}
+
+// DamageReport says that replicas of a running broker are quarantined.
+type DamageReport struct {
+	Broker   model.BrokerID
+	Epoch    model.BrokerEpoch
+	Replicas []model.TopicIDPartition
 }
 
 // Result is what Handle makes of a command.

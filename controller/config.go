@@ -22,6 +22,18 @@ type Config struct {
 	// HeartbeatInterval is how often brokers report (broker.heartbeat.interval.ms);
 	// a pause of the controller itself that is longer extends every session.
 	HeartbeatInterval time.Duration
+	// LeaderRebalance moves leaderships back to the first replica of the
+	// assignment (auto.leader.rebalance.enable).
+	LeaderRebalance bool
+	// RebalanceInterval is how often that is looked at, and partitions without a
+	// leader whose topic allows an unclean one
+	// (leader.imbalance.check.interval.seconds).
+	RebalanceInterval time.Duration
+	// RecoveryWait is how long the last known members of a partition of which
+	// nobody is known to be complete are waited for (tidemark.recovery.wait.ms).
+	RecoveryWait time.Duration
+	// Features are the ranges that this program can run at.
+	Features []metadata.FeatureRange
 	// Rules know the names and bounds of settings.
 	Rules ConfigRules
 	// Rand places replicas and makes topic ids.
@@ -35,6 +47,9 @@ func Defaults() Config {
 		ReplicationFactor: 1,
 		SessionTimeout:    9 * time.Second,
 		HeartbeatInterval: 2 * time.Second,
+		LeaderRebalance:   true,
+		RebalanceInterval: 5 * time.Minute,
+		RecoveryWait:      time.Minute,
 	}
 }
 
@@ -45,6 +60,13 @@ type EffectiveConfig struct {
 	ReadOnly  bool
 	Source    int8 // kmsg.ConfigSource
 	Sensitive bool
+}
+
+// TopicSettings are what elections depend on.
+type TopicSettings struct {
+	MinISR int // min.insync.replicas
+	// Unclean: unclean.leader.election.enable.
+	Unclean bool
 }
 
 // ConfigRules is what the controller asks about settings. Implementations are
@@ -62,9 +84,10 @@ type ConfigRules interface {
 	// Default returns the value that holds without an override, for APPEND and
 	// SUBTRACT.
 	Default(t metadata.ResourceType, key string) (string, bool)
-	// TopicInt returns one setting of a topic as an integer, overrides and
-	// broker defaults taken into account; asked for min.insync.replicas.
-	TopicInt(m *metadata.Image, topic, key string) int64
+	// Topic returns the settings of a topic that elections depend on, its
+	// overrides and the cluster's defaults taken into account. For a topic without
+	// overrides the name doesn't matter.
+	Topic(m *metadata.Image, topic string) TopicSettings
 	// EffectiveTopic lists every setting of a new topic with these overrides,
 	// sorted by name.
 	EffectiveTopic(m *metadata.Image, overrides map[string]string) []EffectiveConfig

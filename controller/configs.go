@@ -9,11 +9,16 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// keyMinISR is the setting that ELR membership is relative to.
-const keyMinISR = "min.insync.replicas"
+// keyMinISR is the setting that ELR membership is relative to; keyUnclean lets
+// anybody lead.
+const (
+	keyMinISR  = "min.insync.replicas"
+	keyUnclean = "unclean.leader.election.enable"
+)
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
@@ -44,6 +49,7 @@ func (c *Controller) alterConfigs(view *metadata.Image, req *kmsg.AlterConfigsRe
 		resp.Resources = append(resp.Resources, out)
 		if len(unit) > 0 && !req.ValidateOnly {
 			r.Units = append(r.Units, unit)
+			r.Units = append(r.Units, c.uncleanElections(view, res, unit)...)
 		}
 	}
 	return r
@@ -101,6 +107,7 @@ func (c *Controller) incrementalAlterConfigs(view *metadata.Image, req *kmsg.Inc
 		resp.Resources = append(resp.Resources, out)
 		if len(unit) > 0 && !req.ValidateOnly {
 			r.Units = append(r.Units, unit)
+			r.Units = append(r.Units, c.uncleanElections(view, res, unit)...)
 		}
 	}
 	return r
@@ -234,7 +241,9 @@ func (c *Controller) configUnit(view *metadata.Image, res metadata.Resource, nex
 		if res.Type == metadata.BrokerResource && res.Name != "" {
 			return nil, apiError{codeInvalidRequest, keyMinISR + " cannot be set for one broker: eligible leaders depend on one value"}
 		}
-		unit = append(unit, clearELR(view, res)...)
+		if !mutant.On("ctl-elr-kept") {
+			unit = append(unit, clearELR(view, res)...)
+		}
 	}
 	return unit, apiError{}
 }
@@ -254,7 +263,7 @@ func clearELR(view *metadata.Image, res metadata.Resource) (recs []metadata.Reco
 			r := metadata.NewPartitionChange(t.ID, int32(n))
 			r.ELR = []model.BrokerID{}
 			if len(p.ISR) == 0 { // they are still the best there is
-				r.LastKnown = union(p.LastKnown, p.ELR)
+				r.LastKnown = p.ELR
 			}
 			recs = append(recs, r)
 		}
@@ -262,13 +271,24 @@ func clearELR(view *metadata.Image, res metadata.Resource) (recs []metadata.Reco
 	return recs
 }
 
-// union returns a followed by what only b has; never nil.
-func union(a, b []model.BrokerID) []model.BrokerID {
-	out := append([]model.BrokerID{}, a...)
-	for _, id := range b {
-		if !slices.Contains(out, id) {
-			out = append(out, id)
-		}
+// uncleanElections returns the elections that a changed setting allows at once:
+// of the partitions without a leader, once the records of unit hold.
+func (c *Controller) uncleanElections(view *metadata.Image, res metadata.Resource, unit []metadata.Record) [][]metadata.Record {
+	touched := slices.ContainsFunc(unit, func(r metadata.Record) bool {
+		cr, ok := r.(*metadata.ConfigRecord)
+		return ok && cr.Key == keyUnclean
+	})
+	if !touched || view.Offline() == 0 {
+		return nil
 	}
-	return out
+	after, _, err := metadata.Apply(view, view.At(), unit)
+	if err != nil {
+		return nil // Replay will say so
+	}
+	s := c.settings(after)
+	leaderless := func(p *metadata.PartitionRegistration) bool { return p.Leader == model.NoLeader }
+	if res.Type == metadata.TopicResource {
+		return chunked(c.changesOf(s, after.Topic(res.Name), leaderless, nil))
+	}
+	return chunked(c.changes(after, leaderless, nil))
 }

@@ -17,6 +17,12 @@ type Controller struct {
 	// sessions of the brokers that were heard since activation. Soft state: a
 	// new active controller starts them anew.
 	sessions map[model.BrokerID]*session
+	// awaited are partitions whose last known members are waited for.
+	awaited awaited
+	// rebalanceAt is when leaders that are not where they should be, and
+	// partitions without one, are looked at next.
+	rebalanceAt model.Instant
+	counters    Counters
 	// lastRun is when the controller last looked at the clock, see Wake.
 	lastRun model.Instant
 }
@@ -39,15 +45,25 @@ func (c *Controller) Active() bool { return c.active }
 // session: what was heard by the predecessor is not known here.
 func (c *Controller) Activate(now model.Now) {
 	c.active, c.lastRun = true, now.Mono
+	c.rebalanceAt = now.Mono + model.Instant(c.config.RebalanceInterval)
 	clear(c.sessions)
 	for _, b := range c.image.Brokers() {
 		c.session(now, b)
+	}
+	c.awaited = awaited{}
+	if c.image.Offline() == 0 {
+		return
+	}
+	for t := range c.image.Topics() {
+		for n, p := range t.Partitions {
+			c.awaited.follow(now, model.TopicIDPartition{TopicID: t.ID, Partition: int32(n)}, p)
+		}
 	}
 }
 
 // Deactivate ends the activity; the soft state is dropped.
 func (c *Controller) Deactivate() {
-	c.active = false
+	c.active, c.awaited = false, awaited{}
 	clear(c.sessions)
 }
 
@@ -62,9 +78,14 @@ func (c *Controller) Replay(now model.Now, entries []metadata.Committed) (*metad
 		}
 	}
 	next, delta := e.Done()
+	c.count(next, delta)
+	if c.image.Offline()+c.image.Imbalanced() == 0 {
+		c.rebalanceAt = now.Mono + model.Instant(c.config.RebalanceInterval)
+	}
 	c.image = next
 	if c.active {
 		c.replaySessions(now, next.At(), delta)
+		c.replayPartitions(now, delta)
 	}
 	return delta, nil
 }
@@ -98,6 +119,14 @@ func (c *Controller) dispatch(now model.Now, view *metadata.Image, cmd Command) 
 		return c.alterConfigs(view, req)
 	case *kmsg.IncrementalAlterConfigsRequest:
 		return c.incrementalAlterConfigs(view, req)
+	case *kmsg.ElectLeadersRequest:
+		return c.electLeaders(view, req)
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		return c.alterAssignments(view, req)
+	case *kmsg.AlterPartitionRequest:
+		return c.alterPartition(view, req)
+	case *kmsg.UpdateFeaturesRequest:
+		return c.updateFeatures(view, req)
 	case *kmsg.BrokerRegistrationRequest:
 		return c.registerBroker(view, req, cmd.Registration)
 	case *kmsg.BrokerHeartbeatRequest:
@@ -106,6 +135,8 @@ func (c *Controller) dispatch(now model.Now, view *metadata.Image, cmd Command) 
 		return c.unregisterBroker(view, req)
 	case *kmsg.AllocateProducerIDsRequest:
 		return c.allocateProducerIDs(view, req)
+	case nil:
+		return c.clusterCommand(view, cmd)
 	}
 	return Result{reply: ErrorReply(cmd.Request, codeUnsupportedVersion, "the controller does not serve this request")}
 }
@@ -114,7 +145,8 @@ func (c *Controller) dispatch(now model.Now, view *metadata.Image, cmd Command) 
 // refused for its size; the cluster's own must go through.
 func userCommand(req kmsg.Request) bool {
 	switch req.(type) {
-	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.AllocateProducerIDsRequest:
+	case nil, *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.AllocateProducerIDsRequest,
+		*kmsg.AlterPartitionRequest, *kmsg.UnregisterBrokerRequest:
 		return false
 	}
 	return true

@@ -6,25 +6,34 @@ import (
 
 // The error codes of the Kafka protocol that the controller answers with.
 const (
-	codeNone                     int16 = 0
-	codeUnknownTopicOrPartition  int16 = 3
-	codeRequestTimedOut          int16 = 7
-	codeInvalidTopic             int16 = 17
-	codeTopicExists              int16 = 36
-	codeInvalidPartitions        int16 = 37
-	codeInvalidReplicationFactor int16 = 38
-	codeInvalidReplicaAssignment int16 = 39
-	codeInvalidConfig            int16 = 40
-	codeNotController            int16 = 41
-	codeInvalidRequest           int16 = 42
-	codePolicyViolation          int16 = 44
-	codeUnsupportedVersion       int16 = 35
-	codeStaleBrokerEpoch         int16 = 77
-	codeUnknownTopicID           int16 = 100
-	codeBrokerIDNotRegistered    int16 = 102
-	codeInconsistentClusterID    int16 = 104
-	codeTopicDeletionDisabled    int16 = 73
-	codeUnknownServerError       int16 = -1
+	codeUnknownServerError          int16 = -1
+	codeNone                        int16 = 0
+	codeUnknownTopicOrPartition     int16 = 3
+	codeRequestTimedOut             int16 = 7
+	codeInvalidTopic                int16 = 17
+	codeUnsupportedVersion          int16 = 35
+	codeTopicExists                 int16 = 36
+	codeInvalidPartitions           int16 = 37
+	codeInvalidReplicationFactor    int16 = 38
+	codeInvalidReplicaAssignment    int16 = 39
+	codeInvalidConfig               int16 = 40
+	codeNotController               int16 = 41
+	codeInvalidRequest              int16 = 42
+	codePolicyViolation             int16 = 44
+	codeOperationNotAttempted       int16 = 55
+	codeTopicDeletionDisabled       int16 = 73
+	codeFencedLeaderEpoch           int16 = 74
+	codeStaleBrokerEpoch            int16 = 77
+	codePreferredLeaderNotAvailable int16 = 80
+	codeEligibleLeadersNotAvailable int16 = 83
+	codeElectionNotNeeded           int16 = 84
+	codeNoReassignmentInProgress    int16 = 85
+	codeInvalidUpdateVersion        int16 = 95
+	codeUnknownTopicID              int16 = 100
+	codeBrokerIDNotRegistered       int16 = 102
+	codeInconsistentClusterID       int16 = 104
+	codeIneligibleReplica           int16 = 107
+	codeNewLeaderElected            int16 = 108
 )
 
 // apiError is a Kafka error code with its explanation. The zero value is no
@@ -60,6 +69,16 @@ func ErrorReply(req kmsg.Request, code int16, message string) kmsg.Response {
 		return failAlterConfigs(req, e)
 	case *kmsg.IncrementalAlterConfigsRequest:
 		return failIncrementalAlterConfigs(req, e)
+	case *kmsg.ElectLeadersRequest:
+		return failElectLeaders(req, e)
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		return failAlterAssignments(req, e)
+	case *kmsg.UpdateFeaturesRequest:
+		return updatedFeatures(req, e)
+	case *kmsg.AlterPartitionRequest:
+		r := req.ResponseKind().(*kmsg.AlterPartitionResponse)
+		r.ErrorCode = code
+		return r
 	case *kmsg.BrokerRegistrationRequest:
 		r := req.ResponseKind().(*kmsg.BrokerRegistrationResponse)
 		r.ErrorCode, r.BrokerEpoch = code, -1
@@ -147,6 +166,38 @@ func failIncrementalAlterConfigs(req *kmsg.IncrementalAlterConfigsRequest, e api
 		a := kmsg.NewIncrementalAlterConfigsResponseResource()
 		a.ResourceType, a.ResourceName, a.ErrorCode, a.ErrorMessage = res.ResourceType, res.ResourceName, e.code, e.text()
 		r.Resources = append(r.Resources, a)
+	}
+	return r
+}
+
+func failElectLeaders(req *kmsg.ElectLeadersRequest, e apiError) kmsg.Response {
+	r := req.ResponseKind().(*kmsg.ElectLeadersResponse)
+	r.ErrorCode = e.code
+	for _, t := range req.Topics {
+		out := kmsg.NewElectLeadersResponseTopic()
+		out.Topic = t.Topic
+		for _, n := range t.Partitions {
+			p := kmsg.NewElectLeadersResponseTopicPartition()
+			p.Partition, p.ErrorCode, p.ErrorMessage = n, e.code, e.text()
+			out.Partitions = append(out.Partitions, p)
+		}
+		r.Topics = append(r.Topics, out)
+	}
+	return r
+}
+
+func failAlterAssignments(req *kmsg.AlterPartitionAssignmentsRequest, e apiError) kmsg.Response {
+	r := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
+	r.ErrorCode, r.ErrorMessage = e.code, e.text()
+	for _, t := range req.Topics {
+		out := kmsg.NewAlterPartitionAssignmentsResponseTopic()
+		out.Topic = t.Topic
+		for _, in := range t.Partitions {
+			p := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
+			p.Partition, p.ErrorCode, p.ErrorMessage = in.Partition, e.code, e.text()
+			out.Partitions = append(out.Partitions, p)
+		}
+		r.Topics = append(r.Topics, out)
 	}
 	return r
 }

@@ -75,15 +75,17 @@ func (c *Controller) heartbeat(now model.Now, view *metadata.Image, req *kmsg.Br
 			resp.IsFenced = false
 			r.Units = c.unfence(view, b)
 		}
+	case b.InShutdown && view.Leads(b.ID) > 0:
+		r.Units = c.leave(view, b)
 	case b.InShutdown:
-		if !leads(view, b.ID) && c.lowestActiveOffset(view) >= s.leaving {
+		if c.lowestActiveOffset(view) >= s.leaving {
 			resp.IsFenced, resp.ShouldShutdown = true, true
 			r.Units = c.fence(view, b)
 		}
 	case req.WantFence:
 		resp.IsFenced = true
 		r.Units = c.fence(view, b)
-	case req.WantShutdown && leads(view, b.ID):
+	case req.WantShutdown && view.Leads(b.ID) > 0:
 		r.Units = append(c.leave(view, b), []metadata.Record{
 			&metadata.BrokerChange{ID: b.ID, Epoch: b.Epoch, InShutdown: metadata.Set},
 		})
@@ -95,18 +97,6 @@ func (c *Controller) heartbeat(now model.Now, view *metadata.Image, req *kmsg.Br
 		r.Units = dirs // else the next heartbeat, which repeats the list, brings it
 	}
 	return r
-}
-
-// leads reports whether b leads any partition.
-func leads(view *metadata.Image, b model.BrokerID) bool {
-	for t := range view.Topics() {
-		for _, p := range t.Partitions {
-			if p.Leader == b {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // lowestActiveOffset returns the metadata offset that every active broker has
@@ -173,39 +163,4 @@ func (c *Controller) Wake(now model.Now) {
 		}
 	}
 	c.lastRun = now.Mono
-}
-
-// NextDeadline returns when Wake and Expire are due next. It is at most half a
-// heartbeat interval away while sessions run, so that a pause shows.
-func (c *Controller) NextDeadline() model.Instant {
-	if !c.active || len(c.sessions) == 0 {
-		return model.Never
-	}
-	due := c.lastRun + model.Instant(c.config.HeartbeatInterval)/2
-	for _, b := range c.image.Brokers() {
-		if s := c.sessions[b.ID]; s != nil && !b.Fenced {
-			due = min(due, s.heard+model.Instant(c.config.SessionTimeout))
-		}
-	}
-	return due
-}
-
-// Expire fences the broker whose session ended first, if any did: one at a
-// time, so that each decision sees the effects of the one before. The caller
-// handles the waiting commands first, among which its heartbeat may be.
-func (c *Controller) Expire(now model.Now, view *metadata.Image) (Result, bool) {
-	var gone *metadata.BrokerRegistration
-	earliest := now.Mono - model.Instant(c.config.SessionTimeout)
-	for _, b := range view.Brokers() {
-		if b.Fenced {
-			continue
-		}
-		if s := c.session(now, b); s.heard <= earliest && (gone == nil || s.heard < c.sessions[gone.ID].heard) {
-			gone = b
-		}
-	}
-	if gone == nil {
-		return Result{}, false
-	}
-	return Result{Units: c.fence(view, gone)}, true
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/config"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -17,6 +18,9 @@ func (w *world) randomCommand(rng *rand.Rand) Command {
 	m := w.c.Image()
 	b := model.BrokerID(rng.IntN(4))
 	name := fmt.Sprintf("t%d", rng.IntN(6))
+	if rng.IntN(3) == 0 {
+		return w.randomElection(rng, b, m.Topic(name))
+	}
 	switch rng.IntN(10) {
 	case 0:
 		life := rng.IntN(200)
@@ -56,11 +60,63 @@ func (w *world) randomCommand(rng *rand.Rand) Command {
 		}
 		v := fmt.Sprint(1 + rng.IntN(3))
 		c.Name, c.Value, c.Op = "min.insync.replicas", &v, kmsg.IncrementalAlterConfigOp(rng.IntN(2))
-		r.Configs, req.Resources = append(r.Configs, c), append(req.Resources, r)
+		r.Configs = append(r.Configs, c)
+		req.Resources = append(req.Resources, r)
 		return Command{Request: req}
 	}
 	req := kmsg.NewPtrAllocateProducerIDsRequest()
 	req.BrokerID, req.BrokerEpoch = int32(b), w.heartbeatRequest(b).BrokerEpoch
+	return Command{Request: req}
+}
+
+// randomElection returns a command that moves leaders, ISRs or replicas of t.
+func (w *world) randomElection(rng *rand.Rand, b model.BrokerID, t *metadata.Topic) Command {
+	if t == nil {
+		return Command{Hint: &FenceHint{Broker: b, Since: w.now.Mono}}
+	}
+	n := int32(rng.IntN(len(t.Partitions)))
+	p := t.Partitions[n]
+	replicas := []int32{}
+	for _, id := range rng.Perm(4)[:1+rng.IntN(3)] {
+		replicas = append(replicas, int32(id))
+	}
+	switch rng.IntN(6) {
+	case 0:
+		req := kmsg.NewPtrElectLeadersRequest()
+		req.Version, req.ElectionType = 2, int8(rng.IntN(3))
+		if rng.IntN(2) == 0 {
+			req.Topics = append(req.Topics, kmsg.ElectLeadersRequestTopic{Topic: t.Name, Partitions: []int32{n, n + 1}})
+		}
+		return Command{Request: req}
+	case 1, 2:
+		req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+		req.Version, req.AllowReplicationFactorChange = 1, rng.IntN(3) > 0
+		rp := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		if rp.Partition = n; rng.IntN(4) > 0 {
+			rp.Replicas = replicas
+		}
+		req.Topics = append(req.Topics, kmsg.AlterPartitionAssignmentsRequestTopic{Topic: t.Name,
+			Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{rp}})
+		return Command{Request: req}
+	case 3:
+		return Command{Damage: &DamageReport{Broker: b, Epoch: model.BrokerEpoch(w.heartbeatRequest(b).BrokerEpoch),
+			Replicas: []model.TopicIDPartition{{TopicID: t.ID, Partition: n}}}}
+	}
+	req := kmsg.NewPtrAlterPartitionRequest()
+	req.Version = int16(2 + rng.IntN(2))
+	req.BrokerID, req.BrokerEpoch = int32(p.Leader), w.heartbeatRequest(p.Leader).BrokerEpoch
+	rp := kmsg.NewAlterPartitionRequestTopicPartition()
+	rp.Partition, rp.LeaderEpoch, rp.PartitionEpoch = n, int32(p.LeaderEpoch), int32(p.PartitionEpoch)
+	rp.LeaderRecoveryState = int8(rng.IntN(8) / 7)
+	for i, id := range p.Replicas {
+		if id == p.Leader || (i+rng.IntN(2))%2 == 0 {
+			e := kmsg.NewAlterPartitionRequestTopicPartitionNewEpochISR()
+			e.BrokerID, e.BrokerEpoch = int32(id), w.heartbeatRequest(id).BrokerEpoch
+			rp.NewISR, rp.NewEpochISR = append(rp.NewISR, e.BrokerID), append(rp.NewEpochISR, e)
+		}
+	}
+	req.Topics = append(req.Topics, kmsg.AlterPartitionRequestTopic{TopicID: t.ID,
+		Partitions: []kmsg.AlterPartitionRequestTopicPartition{rp, rp}})
 	return Command{Request: req}
 }
 
@@ -92,6 +148,9 @@ func TestRandomCommands(t *testing.T) {
 			if r.reply != nil && r.Reply(w.at) == nil {
 				t.Fatalf("seed %d: no answer", seed)
 			}
+			if resp, ok := r.reply.(*kmsg.AlterPartitionResponse); ok {
+				w.answeredAsIs(resp)
+			}
 		}
 		m := metadata.Empty()
 		for i, recs := range w.mlog {
@@ -102,6 +161,23 @@ func TestRandomCommands(t *testing.T) {
 		}
 		if m.Hash() != w.c.Image().Hash() || m.At() != w.c.Image().At() {
 			t.Fatalf("seed %d: replay gives another image", seed)
+		}
+	}
+}
+
+// answeredAsIs checks that a leader was told what is committed now.
+func (w *world) answeredAsIs(resp *kmsg.AlterPartitionResponse) {
+	w.t.Helper()
+	for _, t := range resp.Topics {
+		for _, a := range t.Partitions {
+			if a.ErrorCode != codeNone {
+				continue
+			}
+			p := w.c.Image().PartitionByID(model.TopicIDPartition{TopicID: t.TopidID, Partition: a.Partition})
+			if int32(p.Leader) != a.LeaderID || int32(p.LeaderEpoch) != a.LeaderEpoch || int32(p.PartitionEpoch) != a.PartitionEpoch ||
+				!slices.Equal(brokerInts(p.ISR), a.ISR) || int8(p.Recovery) != a.LeaderRecoveryState {
+				w.t.Fatalf("answered %+v, committed %s", a, p)
+			}
 		}
 	}
 }
@@ -200,6 +276,12 @@ func TestErrorReply(t *testing.T) {
 	for range 300 {
 		cmd := w.randomCommand(rng)
 		codes := 0
+		if cmd.Request == nil {
+			if ErrorReply(nil, 41, "why") != nil {
+				t.Fatal("an answer to nobody")
+			}
+			continue
+		}
 		for _, line := range strings.Split(strings.TrimSpace(answer(ErrorReply(cmd.Request, 41, "why"))), "\n") {
 			if !strings.Contains(line, "code=41") {
 				t.Fatalf("%T: %q", cmd.Request, line)
@@ -311,9 +393,18 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
+// again is the same change of the partition as it is now.
+func again(ch *change, m *metadata.Image) *change {
+	next := *ch
+	next.view, next.topic = m, m.TopicByID(ch.topic.ID)
+	if ch.isr != nil && next.topic.Partitions[ch.n].Leader != model.NoLeader {
+		next.isr = nil // the ISR is what the election made of it
+	}
+	return &next
+}
+
 // TestElections goes through the cases of the election rules by hand.
 func TestElections(t *testing.T) {
-	ids := func(b ...model.BrokerID) []model.BrokerID { return b }
 	for _, c := range []struct {
 		name     string
 		p        metadata.PartitionRegistration
@@ -337,8 +428,14 @@ func TestElections(t *testing.T) {
 		{name: "an eligible leader is elected when the isr is empty",
 			p:    metadata.PartitionRegistration{Replicas: ids(1, 2, 3), ELR: ids(3, 2), Leader: -1},
 			down: ids(2), minISR: 2, want: "isr=[3] elr=[2] leader=3"},
-		{name: "not while somebody is in the isr", p: metadata.PartitionRegistration{Replicas: ids(1, 2), ISR: ids(1), ELR: ids(2), Leader: -1},
-			down: ids(1), minISR: 2, want: ""},
+		{name: "also while a member of the isr is fenced, which then is eligible",
+			p:    metadata.PartitionRegistration{Replicas: ids(1, 2), ISR: ids(1), ELR: ids(2), Leader: -1},
+			down: ids(1), minISR: 2, want: "isr=[2] elr=[1] leader=2"},
+		{name: "not while a member of the isr is active", p: metadata.PartitionRegistration{Replicas: ids(1, 2, 3), ISR: ids(3), ELR: ids(2), Leader: -1},
+			down: ids(1), minISR: 2, want: "leader=3"},
+		{name: "unclean ends the eligibility of others",
+			p:    metadata.PartitionRegistration{Replicas: ids(1, 2, 3), ISR: ids(1), ELR: ids(2), Leader: 1},
+			down: ids(1, 2), isr: ids(), election: ElectUnclean, minISR: 2, want: "isr=[3] elr=[] leader=3 recovery=1"},
 		{name: "unclean only if asked for", p: metadata.PartitionRegistration{Replicas: ids(1, 2), ISR: ids(1), Leader: -1},
 			down: ids(1), want: ""},
 		{name: "unclean", p: metadata.PartitionRegistration{Replicas: ids(1, 2), ISR: ids(1), Leader: -1},
@@ -363,9 +460,43 @@ func TestElections(t *testing.T) {
 		if r := ch.build(); r != nil {
 			got = strings.TrimPrefix(metadata.Format(r), fmt.Sprintf("PartitionChange topic=%s n=0 ", id))
 			w.replay([]metadata.Record{r})
+			if r = again(ch, w.c.Image()).build(); r != nil {
+				t.Errorf("%s: again gives %s", c.name, metadata.Format(r))
+			}
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestTopicSettings: what elections depend on is what the topic's settings say as
+// a whole, in every layer.
+func TestTopicSettings(t *testing.T) {
+	rules := NewConfigRules(config.Defaults()).(brokerRules)
+	for _, cluster := range []map[string]string{nil, {keyMinISR: "3"}, {keyUnclean: "true", keyMinISR: "2"}} {
+		for _, own := range []map[string]string{nil, {keyMinISR: "4"}, {keyUnclean: "true"}, {keyUnclean: "false", "retention.ms": "7"}} {
+			recs := []metadata.Record{&metadata.TopicRecord{Name: "t", ID: model.TopicID{1}},
+				newPartition(metadata.Empty(), model.TopicID{1}, 0, nil)}
+			recs[1].(*metadata.PartitionRecord).Replicas = ids(1)
+			for k, v := range cluster {
+				recs = append(recs, &metadata.ConfigRecord{Resource: metadata.Resource{Type: metadata.BrokerResource}, Key: k, Value: &v})
+			}
+			for k, v := range own {
+				recs = append(recs, &metadata.ConfigRecord{Resource: metadata.Resource{Type: metadata.TopicResource, Name: "t"}, Key: k, Value: &v})
+			}
+			m, _, err := metadata.Apply(metadata.Empty(), model.OffsetAndEpoch{}, recs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, err := rules.broker.Topic(cluster, own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := TopicSettings{MinISR: int(whole.MinInsyncReplicas), Unclean: whole.UncleanLeaderElection}
+			if got := rules.Topic(m, "t"); got != want {
+				t.Errorf("cluster %v, topic %v: %+v, want %+v", cluster, own, got, want)
+			}
 		}
 	}
 }

@@ -54,14 +54,15 @@ func lookup(t metadata.ResourceType, key string) *config.Key {
 	return config.LookupBroker(key)
 }
 
-// TopicInt implements ConfigRules. A topic whose settings no longer parse counts
-// as asking for one replica, the least: nothing may stop an election.
-func (r brokerRules) TopicInt(m *metadata.Image, topic, _ string) int64 {
-	t, err := r.broker.Topic(m.Config(metadata.BrokerResource, ""), m.Config(metadata.TopicResource, topic))
-	if err != nil {
-		return 1
-	}
-	return int64(t.MinInsyncReplicas)
+// Topic implements ConfigRules. A setting that no longer parses counts as asking
+// for one replica, the least: nothing may stop an election.
+func (r brokerRules) Topic(m *metadata.Image, topic string) TopicSettings {
+	cluster, overrides := m.Config(metadata.BrokerResource, ""), m.Config(metadata.TopicResource, topic)
+	minISR, _ := r.broker.TopicSetting(keyMinISR, cluster, overrides)
+	unclean, _ := r.broker.TopicSetting(keyUnclean, cluster, overrides)
+	n, _ := minISR.(int64)
+	anybody, _ := unclean.(bool)
+	return TopicSettings{MinISR: max(1, int(n)), Unclean: anybody}
 }
 
 // EffectiveTopic implements ConfigRules.

@@ -56,6 +56,33 @@ func (w *world) run(d *datadriven.TestData) string {
 		return w.show(Command{Request: growInput(d)})
 	case "alter", "alter-incremental":
 		return w.show(Command{Request: alterInput(d)})
+	case "isr":
+		return w.runISR(d)
+	case "elect":
+		return w.show(Command{Request: electInput(d)})
+	case "reassign":
+		return w.show(Command{Request: reassignInput(d)})
+	case "reassignments":
+		return answer(ListReassignments(w.c.Image(), kmsg.NewPtrListPartitionReassignmentsRequest()))
+	case "features":
+		return w.show(Command{Request: featuresInput(d)})
+	case "hint":
+		ago := int64(0)
+		scan(d, "ago", &ago)
+		return w.show(Command{Hint: &FenceHint{Broker: brokerArg(d), Since: w.now.Mono - model.Instant(ago)*1e6}})
+	case "damage":
+		b := brokerArg(d)
+		r := &DamageReport{Broker: b, Epoch: model.BrokerEpoch(w.heartbeatRequest(b).BrokerEpoch)}
+		for _, f := range strings.Fields(d.Input) {
+			r.Replicas = append(r.Replicas, w.replica(f))
+		}
+		return w.show(Command{Damage: r})
+	case "counters":
+		return fmt.Sprintf("%+v", w.c.Counters())
+	case "activate":
+		w.c.Deactivate()
+		w.c.Activate(w.now)
+		return ""
 	case "sleep":
 		dur, err := time.ParseDuration(d.CmdArgs[0].Key)
 		if err != nil {
@@ -110,9 +137,158 @@ func (w *world) runRegister(d *datadriven.TestData) string {
 		cmd.Registration = &RegistrationFacts{Stop: stops[arg.Vals[0]]}
 	}
 	if arg, ok := d.Arg("damaged"); ok {
-		cmd.Registration.Damaged = []model.TopicIDPartition{{TopicID: w.c.Image().Topic(arg.Vals[0]).ID}}
+		for _, v := range arg.Vals {
+			cmd.Registration.Damaged = append(cmd.Registration.Damaged, w.replica(v))
+		}
+	}
+	if arg, ok := d.Arg("ends"); ok { // topic-n:epoch:end
+		if cmd.Registration == nil {
+			cmd.Registration = &RegistrationFacts{Stop: metadata.StopPower}
+		}
+		cmd.Registration.Ends = []ReplicaEnd{}
+		for _, v := range arg.Vals {
+			if v == "" {
+				continue
+			}
+			f := strings.Split(v, ":")
+			cmd.Registration.Ends = append(cmd.Registration.Ends, ReplicaEnd{w.replica(f[0]),
+				model.OffsetAndEpoch{Epoch: model.LeaderEpoch(number(f[1])), Offset: model.Offset(number(f[2]))}})
+		}
 	}
 	return w.show(cmd)
+}
+
+func number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// replica reads topic or topic-n.
+func (w *world) replica(s string) model.TopicIDPartition {
+	name, n := s, int64(0)
+	if i := strings.LastIndexByte(s, '-'); i >= 0 {
+		name, n = s[:i], number(s[i+1:])
+	}
+	return model.TopicIDPartition{TopicID: w.c.Image().Topic(name).ID, Partition: int32(n)}
+}
+
+// runISR is an AlterPartition of one broker, a partition a line:
+// topic-n 1,2@epoch [leader=e] [partition=p] [recovery=r]. What is left out is as
+// registered.
+func (w *world) runISR(d *datadriven.TestData) string {
+	m := w.c.Image()
+	req := kmsg.NewPtrAlterPartitionRequest()
+	version := int64(3)
+	scan(d, "version", &version)
+	req.Version, req.BrokerID = int16(version), int32(brokerArg(d))
+	req.BrokerEpoch = w.heartbeatRequest(brokerArg(d)).BrokerEpoch
+	scan(d, "epoch", &req.BrokerEpoch)
+	for _, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
+		f := strings.Fields(line)
+		tp := model.TopicIDPartition{TopicID: model.TopicID{77}}
+		if f[0] != "?" {
+			tp = w.replica(f[0])
+		}
+		t, p := kmsg.NewAlterPartitionRequestTopic(), kmsg.NewAlterPartitionRequestTopicPartition()
+		t.TopicID, p.Partition = tp.TopicID, tp.Partition
+		if old := m.PartitionByID(tp); old != nil {
+			p.LeaderEpoch, p.PartitionEpoch = int32(old.LeaderEpoch), int32(old.PartitionEpoch)
+		}
+		for _, member := range strings.Split(strings.Trim(f[1], "-"), ",") {
+			if member == "" {
+				continue
+			}
+			id, epoch, given := strings.Cut(member, "@")
+			e := kmsg.NewAlterPartitionRequestTopicPartitionNewEpochISR()
+			e.BrokerID = int32(number(id))
+			if b := m.Broker(model.BrokerID(e.BrokerID)); b != nil {
+				e.BrokerEpoch = int64(b.Epoch)
+			}
+			if given {
+				e.BrokerEpoch = number(epoch)
+			}
+			p.NewISR, p.NewEpochISR = append(p.NewISR, e.BrokerID), append(p.NewEpochISR, e)
+		}
+		for _, kv := range f[2:] {
+			switch k, v, _ := strings.Cut(kv, "="); k {
+			case "leader":
+				p.LeaderEpoch = int32(number(v))
+			case "partition":
+				p.PartitionEpoch = int32(number(v))
+			case "recovery":
+				p.LeaderRecoveryState = int8(number(v))
+			}
+		}
+		t.Partitions = append(t.Partitions, p)
+		req.Topics = append(req.Topics, t)
+	}
+	return w.show(Command{Request: req})
+}
+
+// electInput: elect preferred|unclean|type=n [all] with a topic-n a word.
+func electInput(d *datadriven.TestData) *kmsg.ElectLeadersRequest {
+	req := kmsg.NewPtrElectLeadersRequest()
+	req.Version = 2
+	if d.HasArg("unclean") {
+		req.ElectionType = 1
+	}
+	kind := int64(req.ElectionType)
+	scan(d, "type", &kind)
+	req.ElectionType = int8(kind)
+	if d.HasArg("all") {
+		return req
+	}
+	for _, f := range strings.Fields(d.Input) {
+		i := strings.LastIndexByte(f, '-')
+		t := kmsg.NewElectLeadersRequestTopic()
+		t.Topic, t.Partitions = f[:i], []int32{int32(number(f[i+1:]))}
+		req.Topics = append(req.Topics, t)
+	}
+	return req
+}
+
+// reassignInput reads lines: topic-n 1,2,3 or topic-n cancel or topic-n none.
+func reassignInput(d *datadriven.TestData) *kmsg.AlterPartitionAssignmentsRequest {
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	req.Version, req.AllowReplicationFactorChange = 1, !d.HasArg("fixed")
+	for _, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
+		f := strings.Fields(line)
+		i := strings.LastIndexByte(f[0], '-')
+		t, p := kmsg.NewAlterPartitionAssignmentsRequestTopic(), kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		t.Topic, p.Partition = f[0][:i], int32(number(f[0][i+1:]))
+		switch f[1] {
+		case "cancel":
+		case "none":
+			p.Replicas = []int32{}
+		default:
+			p.Replicas = idList(f[1])
+		}
+		t.Partitions = append(t.Partitions, p)
+		req.Topics = append(req.Topics, t)
+	}
+	return req
+}
+
+// featuresInput reads lines: name level [upgrade type].
+func featuresInput(d *datadriven.TestData) *kmsg.UpdateFeaturesRequest {
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	version := int64(1)
+	scan(d, "version", &version)
+	req.Version, req.ValidateOnly = int16(version), d.HasArg("validate")
+	for _, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
+		f := strings.Fields(line)
+		u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+		u.Feature, u.MaxVersionLevel, u.UpgradeType = f[0], int16(number(f[1])), 1
+		if len(f) > 2 {
+			u.UpgradeType = int8(number(f[2]))
+			u.AllowDowngrade = u.UpgradeType > 1
+		}
+		req.FeatureUpdates = append(req.FeatureUpdates, u)
+	}
+	return req
 }
 
 // createInput reads one topic a line: name partitions rf [key=value]... or
@@ -380,6 +556,42 @@ func answer(resp kmsg.Response) string {
 		line(fmt.Sprintf("caughtUp=%t fenced=%t shutdown=%t", r.IsCaughtUp, r.IsFenced, r.ShouldShutdown), r.ErrorCode, nil)
 	case *kmsg.AllocateProducerIDsResponse:
 		line(fmt.Sprintf("ids=%d+%d", r.ProducerIDStart, r.ProducerIDLen), r.ErrorCode, nil)
+	case *kmsg.AlterPartitionResponse:
+		if r.ErrorCode != 0 {
+			line("all", r.ErrorCode, nil)
+		}
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				line(fmt.Sprintf("n=%d leader=%d e%d p%d isr=%v recovery=%d", p.Partition, p.LeaderID, p.LeaderEpoch, p.PartitionEpoch,
+					p.ISR, p.LeaderRecoveryState), p.ErrorCode, nil)
+			}
+		}
+	case *kmsg.ElectLeadersResponse:
+		line("all", r.ErrorCode, nil)
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				line(fmt.Sprintf("%s-%d", t.Topic, p.Partition), p.ErrorCode, p.ErrorMessage)
+			}
+		}
+	case *kmsg.AlterPartitionAssignmentsResponse:
+		line(fmt.Sprintf("all rfChange=%t", r.AllowReplicationFactorChange), r.ErrorCode, r.ErrorMessage)
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				line(fmt.Sprintf("%s-%d", t.Topic, p.Partition), p.ErrorCode, p.ErrorMessage)
+			}
+		}
+	case *kmsg.ListPartitionReassignmentsResponse:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				line(fmt.Sprintf("%s-%d replicas=%v adding=%v removing=%v", t.Topic, p.Partition, p.Replicas, p.AddingReplicas,
+					p.RemovingReplicas), r.ErrorCode, r.ErrorMessage)
+			}
+		}
+	case *kmsg.UpdateFeaturesResponse:
+		line("all", r.ErrorCode, r.ErrorMessage)
+		for _, u := range r.Results {
+			line(u.Feature, u.ErrorCode, u.ErrorMessage)
+		}
 	case *kmsg.UnregisterBrokerResponse:
 		line("unregistered", r.ErrorCode, r.ErrorMessage)
 	}

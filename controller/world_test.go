@@ -27,6 +27,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	cfg := Defaults()
 	cfg.Rules = NewConfigRules(config.Defaults())
 	cfg.Rand = rand.New(rand.NewPCG(seed, 1))
+	cfg.Features = []metadata.FeatureRange{{Name: "metadata.version", Min: 1, Max: 26}, {Name: "other.version", Min: 0, Max: 2}}
 	w := &world{t: t, c: New(cfg), now: model.Now{Mono: 1e9, Wall: 1_700_000_000_000}}
 	w.at = model.OffsetAndEpoch{Offset: 0, Epoch: 1}
 	w.c.Activate(w.now)

@@ -150,6 +150,8 @@ func newRecord(kind uint64) Record {
 		return new(ConfigRecord)
 	case uint64(KindProducerIDs):
 		return new(ProducerIDs)
+	case uint64(KindReplicaEnd):
+		return new(ReplicaEnd)
 	}
 	return nil
 }

@@ -155,6 +155,8 @@ func (e *Edit) apply(at model.OffsetAndEpoch, r Record) string {
 		return e.config(r)
 	case *ProducerIDs:
 		return e.producerIDs(r)
+	case *ReplicaEnd:
+		return e.replicaEnd(r)
 	}
 	return "no rule for this record"
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 )
 
 // record returns the snapshot record of a registration.
@@ -87,15 +88,16 @@ func (s Switch) on(v bool) bool {
 
 // bump expands a BrokerEpochBump.
 func (e *Edit) bump(r *BrokerEpochBump) string {
-	old := e.next.Broker(r.ID)
-	if old == nil {
-		return fmt.Sprintf("broker %d is not registered", r.ID)
+	if r.ID < 0 {
+		return fmt.Sprintf("broker id %d", r.ID)
 	}
-	if !old.Fenced || old.InShutdown {
+	// A broker that was unregistered may still have seats: it is not fenced then.
+	if old := e.next.Broker(r.ID); old != nil && (!old.Fenced || old.InShutdown) {
 		b := *old
 		b.Fenced, b.InShutdown = true, false
 		e.setBroker(&b)
 	}
+	e.forgetEndsOf(r.ID)
 	damaged := make(map[model.TopicIDPartition]bool, len(r.Damaged))
 	for _, tp := range r.Damaged {
 		damaged[tp] = true
@@ -112,24 +114,27 @@ func (e *Edit) bump(r *BrokerEpochBump) string {
 
 // leaveSeats fills c with what a broker's new incarnation costs its old one on
 // one partition, and reports whether that is anything. The leadership goes in
-// any case; the seats in ISR and ELR go if what it held may be lost. When
-// nobody is left, the last members are remembered.
+// any case; the seats in ISR and ELR go if what it held may be lost. Who lost a
+// seat so is remembered: when nobody is left, the best of those is looked for.
 func leaveSeats(c *PartitionChange, p *PartitionRegistration, b model.BrokerID, lost bool) bool {
 	changed := false
-	if p.Leader == b {
+	if p.Leader == b && !mutant.On("ctl-no-epoch-bump") {
 		c.Leader, changed = model.NoLeader, true
 	}
 	if !lost || (!p.InISR(b) && !p.InELR(b)) {
 		return changed
 	}
 	isr, elr := Without(p.ISR, b), Without(p.ELR, b)
+	if len(isr) == 0 && mutant.On("ctl-sole-reelected") || mutant.On("ctl-power-keeps-seat") {
+		return changed
+	}
 	if len(isr) != len(p.ISR) {
 		c.ISR = isr
 	}
 	if len(elr) != len(p.ELR) {
 		c.ELR = elr
 	}
-	if len(isr)+len(elr) == 0 && !slices.Contains(p.LastKnown, b) {
+	if !slices.Contains(p.LastKnown, b) {
 		c.LastKnown = append(slices.Clone(p.LastKnown), b)
 	}
 	return true

@@ -83,9 +83,12 @@ func (e *Edit) changePartition(r *PartitionChange) string {
 
 // setPartition stores p, which nobody else holds yet, and accounts for it.
 func (e *Edit) setPartition(t *topicEdit, n int32, p *PartitionRegistration) {
-	if old := t.topic.Partitions[n]; old != nil {
+	old := t.topic.Partitions[n]
+	if old != nil {
 		e.next.sum.sub(old.sum)
 	}
+	e.count(old, p)
+	e.rejoined(t.topic.ID, n, old, p)
 	e.element = PartitionRecord{TopicID: t.topic.ID, Partition: n, PartitionRegistration: *p}
 	p.sum = e.coder.digest(&e.element)
 	e.next.sum.add(p.sum)
@@ -105,8 +108,10 @@ func (e *Edit) removeTopic(r *RemoveTopic) string {
 	e.next.byName.remove(e.owner, t.topic.Name)
 	e.next.byID.remove(e.owner, r.ID)
 	e.next.partitions -= len(t.topic.Partitions)
-	for _, p := range t.topic.Partitions {
+	for n, p := range t.topic.Partitions {
 		e.next.sum.sub(p.sum)
+		e.count(p, nil)
+		e.forgetEnds(t.topic.ID, int32(n), p.Replicas)
 	}
 	e.swap(&TopicRecord{Name: t.topic.Name, ID: r.ID}, nil)
 	e.dropConfigs(Resource{Type: TopicResource, Name: t.topic.Name})

@@ -142,6 +142,14 @@ func (r *ProducerIDs) code(c *coder) {
 	code(c, &r.Next)
 }
 
+func (r *ReplicaEnd) code(c *coder) {
+	code(c, &r.Broker)
+	c.uuid((*[16]byte)(&r.TopicID))
+	code(c, &r.Partition)
+	code(c, &r.End.Epoch)
+	code(c, &r.End.Offset)
+}
+
 func codeListener(c *coder, l *Listener) {
 	c.str(&l.Name)
 	c.str(&l.Host)

@@ -42,6 +42,8 @@ func Format(r Record) string {
 		return fmt.Sprintf("Config type=%d name=%q %s=%q", r.Type, r.Name, r.Key, *r.Value)
 	case *ProducerIDs:
 		return fmt.Sprintf("ProducerIDs broker=%d epoch=%d next=%d", r.Broker, r.Epoch, r.Next)
+	case *ReplicaEnd:
+		return fmt.Sprintf("ReplicaEnd broker=%d topic=%s n=%d end=%s", r.Broker, r.TopicID, r.Partition, r.End)
 	}
 	return fmt.Sprintf("record of kind %d", r.Kind())
 }

@@ -21,6 +21,8 @@ type Image struct {
 	byName     table[string, *Topic]
 	byID       table[model.TopicID, *Topic]
 	configs    table[Resource, map[string]string]
+	ends       table[replicaKey, model.OffsetAndEpoch]
+	tally      tally
 	partitions int
 	producers  ProducerIDs // the last block that was handed out
 	sum        sum128
@@ -33,6 +35,7 @@ func Empty() *Image {
 		byName:  newTable[string, *Topic](strings.Compare),
 		byID:    newTable[model.TopicID, *Topic](func(a, b model.TopicID) int { return bytes.Compare(a[:], b[:]) }),
 		configs: newTable[Resource, map[string]string](compareResources),
+		ends:    newTable[replicaKey, model.OffsetAndEpoch](compareReplicas),
 	}
 }
 

@@ -39,7 +39,16 @@ func fixCRCs(b []byte) []byte {
 // randomChange returns a record that fits m, or nil.
 func randomChange(m *Image, rng *rand.Rand) Record {
 	t := m.TopicByID(topicID(rng.IntN(12)))
-	switch rng.IntN(9) {
+	switch rng.IntN(10) {
+	case 9:
+		if t != nil && len(t.Partitions) > 0 {
+			n := rng.IntN(len(t.Partitions))
+			for _, b := range t.Partitions[n].Replicas {
+				if !t.Partitions[n].InISR(b) {
+					return &ReplicaEnd{Broker: b, TopicID: t.ID, Partition: int32(n), End: model.OffsetAndEpoch{Offset: model.Offset(rng.IntN(50)), Epoch: 3}}
+				}
+			}
+		}
 	case 0:
 		if n := rng.IntN(12); m.TopicByID(topicID(n)) == nil {
 			return &TopicRecord{Name: fmt.Sprintf("topic-%04d", n), ID: topicID(n)}
@@ -54,6 +63,13 @@ func randomChange(m *Image, rng *rand.Rand) Record {
 			r := NewPartitionChange(t.ID, int32(rng.IntN(len(t.Partitions))))
 			r.Leader = []model.BrokerID{NoLeaderChange, model.NoLeader}[rng.IntN(2)]
 			r.LastKnown = []model.BrokerID{model.BrokerID(rng.IntN(3))}
+			switch rng.IntN(6) {
+			case 0:
+				r.Replicas, r.ISR, r.ELR, r.Leader = []model.BrokerID{1, 2}, []model.BrokerID{2, 1}, []model.BrokerID{}, 2
+			case 1:
+				r.Replicas, r.ISR, r.ELR, r.Leader = []model.BrokerID{2, 3}, []model.BrokerID{2}, []model.BrokerID{}, 2
+				r.Adding = []model.BrokerID{3}[:rng.IntN(2)]
+			}
 			return r
 		}
 	case 5:
@@ -117,6 +133,8 @@ func TestApplyProperty(t *testing.T) {
 				t.Fatalf("seed %d step %d: %s: hash %s, summed up %s", seed, step, Format(r), next.Hash(), rehash(next))
 			}
 			checkDelta(t, m, next, delta)
+			checkTally(t, next)
+			checkEnds(t, next)
 			m = next
 			if step%40 == 0 {
 				kept = append(kept, published{m, m.Hash(), dump(m)})
@@ -232,7 +250,11 @@ func TestRefusedRecords(t *testing.T) {
 		"broker id":        &RegisterBroker{ID: -1, Epoch: -1},
 		"stale change":     &BrokerChange{ID: 1, Epoch: 44, Fenced: Set},
 		"unregister":       &UnregisterBroker{ID: 1, Epoch: 44},
-		"bump":             &BrokerEpochBump{ID: 5},
+		"bump":             &BrokerEpochBump{ID: -5},
+		"end topic":        &ReplicaEnd{Broker: 3, TopicID: topicID(9)},
+		"end partition":    &ReplicaEnd{Broker: 3, TopicID: topicID(0), Partition: 7},
+		"end isr":          &ReplicaEnd{Broker: 1, TopicID: topicID(0)},
+		"end replica":      &ReplicaEnd{Broker: 8, TopicID: topicID(0)},
 		"cluster":          &Cluster{ID: "other"},
 		"voters":           &Voters{},
 		"feature":          &FeatureLevel{},

@@ -18,7 +18,9 @@ type PartitionRegistration struct {
 	// ELR: eligible leaders outside the ISR; each holds every offset below the
 	// committed high watermark. Invariant: disjoint from ISR.
 	ELR []model.BrokerID
-	// LastKnown: the members that were left when ISR and ELR ran empty.
+	// LastKnown: the members that lost their seats because what they held may
+	// be lost, and have not regained them. When ISR and ELR are empty the one
+	// that has the most of the log is elected.
 	LastKnown []model.BrokerID
 	// Adding and Removing are the two halves of a running reassignment.
 	Adding, Removing []model.BrokerID
@@ -92,6 +94,15 @@ func (p *PartitionRegistration) merge(c *PartitionChange) *PartitionRegistration
 		n.Recovery = c.Recovery
 	}
 	return &n
+}
+
+// After returns the registration that c makes of p.
+func (p *PartitionRegistration) After(c *PartitionChange) *PartitionRegistration { return p.merge(c) }
+
+// Lost reports whether nobody is left who is known to have every committed
+// record: a leader can only be guessed at.
+func (p *PartitionRegistration) Lost() bool {
+	return p.Leader == model.NoLeader && len(p.ISR)+len(p.ELR) == 0
 }
 
 // check returns what is wrong with p, or "".

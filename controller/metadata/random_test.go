@@ -35,7 +35,7 @@ func randomRecord(rng *rand.Rand) Record {
 		}
 		return l
 	}
-	switch Kind(rng.IntN(int(KindProducerIDs))) + 1 {
+	switch Kind(rng.IntN(int(KindReplicaEnd))) + 1 {
 	case KindCluster:
 		return &Cluster{ID: str()}
 	case KindVoters:
@@ -78,6 +78,9 @@ func randomRecord(rng *rand.Rand) Record {
 			r.Value = &v
 		}
 		return r
+	case KindReplicaEnd:
+		return &ReplicaEnd{Broker: 3, TopicID: topic, Partition: rng.Int32(),
+			End: model.OffsetAndEpoch{Offset: model.Offset(rng.Int64()), Epoch: model.LeaderEpoch(rng.Int32())}}
 	case KindProducerIDs:
 		return &ProducerIDs{Broker: 1, Epoch: 2, Next: model.ProducerID(rng.Int64())}
 	}

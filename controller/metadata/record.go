@@ -21,6 +21,7 @@ const (
 	KindRemoveTopic
 	KindConfig
 	KindProducerIDs
+	KindReplicaEnd
 )
 
 // Values of PartitionChange fields that mean "leave as it is".
@@ -165,6 +166,21 @@ type ProducerIDs struct {
 	Next   model.ProducerID
 }
 
+// ReplicaEnd notes what a broker found of one replica after a stop that cost it
+// its seats: a last known member, see PartitionRegistration. The note goes when
+// the replica is back in the ISR, with the next BrokerEpochBump of the broker,
+// and with the topic.
+type ReplicaEnd struct {
+	Broker    model.BrokerID
+	TopicID   model.TopicID
+	Partition int32
+	// End is the log's end and the epoch of its last batch, or ReplicaDamaged.
+	End model.OffsetAndEpoch
+}
+
+// ReplicaDamaged is the end of a replica that is quarantined or missing.
+var ReplicaDamaged = model.OffsetAndEpoch{Offset: model.NoOffset, Epoch: model.NoEpoch}
+
 // Kind implements Record.
 func (*NoOp) Kind() Kind { return KindNoOp }
 
@@ -206,3 +222,6 @@ func (*ConfigRecord) Kind() Kind { return KindConfig }
 
 // Kind implements Record.
 func (*ProducerIDs) Kind() Kind { return KindProducerIDs }
+
+// Kind implements Record.
+func (*ReplicaEnd) Kind() Kind { return KindReplicaEnd }

@@ -96,6 +96,11 @@ func (m *Image) topicRecords(yield func(Record) bool) bool {
 			}
 		}
 	}
+	for k, end := range m.ends.all() {
+		if !yield(k.record(end)) {
+			return false
+		}
+	}
 	return true
 }
 

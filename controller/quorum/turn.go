@@ -8,7 +8,6 @@ import (
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/mutant"
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 )
 
@@ -92,7 +91,7 @@ func (n *Node) work(now model.Now, out *loop.Outbox) {
 		}
 		next, err := apply(view, j.result.Units)
 		if err != nil {
-			n.logger.Error("records of a command do not fit", zap.Error(err), zap.String("request", kmsg.NameForKey(j.cmd.Request.Key())))
+			n.logger.Error("records of a command do not fit", zap.Error(err), zap.String("command", j.cmd.Name()))
 			n.giveUp(out, j, -1, err)
 			computed = append(computed, nil)
 			continue

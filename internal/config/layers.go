@@ -51,6 +51,25 @@ func (b *Broker) Topic(dynamicBroker, overrides map[string]string) (Topic, error
 	return t, nil
 }
 
+// TopicSetting returns one setting of a topic as Topic would, for those who need
+// no more of very many topics: an int64, a bool, a float64, a string or a list.
+// false: there is no such setting, it has no value, or not a legal one.
+func (b *Broker) TopicSetting(name string, dynamicBroker, overrides map[string]string) (any, bool) {
+	k := LookupTopic(name)
+	if k == nil {
+		return nil, false
+	}
+	value, scale, ok := b.topicValue(k, dynamicBroker, overrides)
+	if !ok {
+		return nil, false
+	}
+	v, err := k.parse(value)
+	if n, isInt := v.(int64); isInt && scale > 1 {
+		v = scaleInt(n, scale)
+	}
+	return v, err == nil
+}
+
 // topicValue finds the text in force of a topic key: the topic's own, else the
 // first of the broker keys behind it that any layer sets, else the default.
 func (b *Broker) topicValue(k *Key, dynamic, overrides map[string]string) (value string, scale int64, ok bool) {

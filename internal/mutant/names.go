@@ -12,10 +12,17 @@ type Mutant struct {
 func Names() []Mutant {
 	return []Mutant{
 		{"ctl-active-early", "the controller takes commands before an entry of its own term is applied"},
+		{"ctl-alter-no-cas", "an ISR is changed on the word of a leader that knows an older one"},
 		{"ctl-change-before-propose", "the image shows a command's effect before its records were proposed"},
 		{"ctl-confstate-apart", "the applied index at start is not that of the voter configuration"},
+		{"ctl-damaged-elected", "a member whose replica is damaged or missing is elected as if it were empty"},
+		{"ctl-elr-kept", "eligible leaders survive a change of min.insync.replicas"},
 		{"ctl-hardstate-first", "term, vote and commit reach the disk before the entries they count"},
+		{"ctl-isr-any-incarnation", "a member joins the ISR though it is not the incarnation that caught up"},
+		{"ctl-no-epoch-bump", "a broker that comes back quickly leads on in the same epoch"},
+		{"ctl-power-keeps-seat", "a broker that lost power keeps its seats in ISR and ELR"},
 		{"ctl-reply-by-index", "a reply is released by the index of an entry, whatever its term"},
+		{"ctl-sole-reelected", "the sole ISR member keeps its seat through a loss of power, though others are eligible"},
 		{"ctl-wiped-votes", "a used node whose metadata is gone makes itself a new cluster"},
 		{"host-acts-before-registration", "a broker leads and follows by an image that is older than its registration"},
 		{"host-lost-made-anew", "a replica that the cluster counts on and whose log is gone is made anew, empty"},
