@@ -2,9 +2,11 @@ package quorum
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
@@ -55,6 +57,13 @@ func writeFirst(o Config, dir string, now model.Now, m *metadata.Image) error {
 		return err
 	}
 	h := metadata.SnapshotHeader{At: m.At(), Time: now.Wall, ConfState: conf, BootstrapHash: m.VoterSetHash()}
+	return writeState(o, dir, h, m)
+}
+
+// writeState makes a snapshot the first state of dir. The hard state is the sign
+// that it is complete. Nothing was promised under this name before, so there is
+// no vote.
+func writeState(o Config, dir string, h metadata.SnapshotHeader, m *metadata.Image) error {
 	if _, err := writeSnapshot(o.FS, dir, h, m); err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
 	}
@@ -101,19 +110,33 @@ func (s *storage) onlyTerms() bool {
 	return true
 }
 
-// checkIdentity compares what the disk says with what the node was told.
-func checkIdentity(o Config, m *metadata.Image) (metadata.DirectoryID, error) {
+// checkIdentity compares what the disk says with what the node was told, and
+// returns the directory id by which the quorum knows it.
+func (n *Node) checkIdentity(m *metadata.Image) (metadata.DirectoryID, error) {
+	o, own := n.config, n.config.DirectoryID
 	if o.ClusterID != "" && o.ClusterID != m.ClusterID() {
-		return metadata.DirectoryID{}, fmt.Errorf("cluster id %q, metadata of %q: %w", o.ClusterID, m.ClusterID(), ErrOtherCluster)
+		return own, fmt.Errorf("cluster id %q, metadata of %q: %w", o.ClusterID, m.ClusterID(), ErrOtherCluster)
 	}
-	for _, v := range m.Voters() {
-		if v.Node != o.NodeID {
-			continue
-		}
-		if o.DirectoryID != (metadata.DirectoryID{}) && o.DirectoryID != v.Directory {
-			return metadata.DirectoryID{}, fmt.Errorf("node %d has directory %s, the voter set says %s: %w", o.NodeID, o.DirectoryID, v.Directory, ErrStranger)
-		}
+	id, err := readIdentity(o.FS, n.dir)
+	switch {
+	case err == nil:
+		own = id.Directory
+	case !errors.Is(err, errNoIdentity):
+		return own, err
+	}
+	v := voterOf(m.Voters(), o.NodeID)
+	if v != nil && (own == v.Directory || own == metadata.DirectoryID{}) {
 		return v.Directory, nil
 	}
-	return metadata.DirectoryID{}, fmt.Errorf("node %d is not among %d voters: %w", o.NodeID, len(m.Voters()), ErrStranger)
+	conf, err := n.store.confState()
+	if err != nil {
+		return own, err
+	}
+	if own != (metadata.DirectoryID{}) && slices.Contains(conf.GetLearners(), metadata.RaftID(o.NodeID, own)) {
+		return own, nil
+	}
+	if v != nil {
+		return own, fmt.Errorf("node %d has directory %s, the voter set says %s: %w", o.NodeID, own, v.Directory, ErrStranger)
+	}
+	return own, fmt.Errorf("node %d is not among %d voters: %w", o.NodeID, len(m.Voters()), ErrStranger)
 }

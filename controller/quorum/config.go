@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/controller/metadata"
@@ -11,7 +12,6 @@ import (
 	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 )
 
@@ -69,8 +69,17 @@ type Config struct {
 	// Used says that meta.properties or any partition directory but that of the
 	// metadata exists in any log directory. A used node is never bootstrapped.
 	Used bool
-	// Voters are the listed members; empty means this node alone.
+	// Voters are the listed members of a static quorum with the address of each
+	// (Listeners); Directory is not read. Empty means this node alone, unless
+	// Join is given. The list decides who bootstraps together and under which
+	// addresses members are reached; who is a member stands in the metadata.
 	Voters []metadata.Voter
+	// Join are addresses of controllers of a quorum whose members change by
+	// AddRaftVoter (controller.quorum.bootstrap.servers); Node is model.NoLeader
+	// where only the address is known. A node that finds nothing on its disk
+	// then follows that quorum without a vote until it is added. Not together
+	// with Voters.
+	Join []metadata.Voter
 	// Listeners are this voter's own, kept in the voter set.
 	Listeners []metadata.Listener
 	// Features are finalized at bootstrap.
@@ -90,8 +99,24 @@ type Config struct {
 	// Failed, if not nil, is told once that the node can't go on, because its
 	// disk failed or its log makes no sense. It is called on the node's loop.
 	Failed func(error)
+	// Started, if not nil, is told once how Start ended: nil when the image holds
+	// all that was committed before (so no image is older than one that this
+	// node has acted on), or why the node can't be a member. A single voter is
+	// told before Start returns. It is called outside every loop.
+	Started func(error)
 	// Peers carries messages to other voters; nil for a quorum of one.
 	Peers Peers
+	// Ask asks other controllers; nil for a quorum of one.
+	Ask Ask
+	// Probe, if not nil, is called for every unfenced broker when this node
+	// becomes the active controller, outside every loop: whoever refuses
+	// connections need not be waited for.
+	Probe func(broker model.BrokerID)
+	// ElectionTimeout and HeartbeatInterval of the quorum; 0 is 500 ms and
+	// 100 ms. A voter that hears nothing from the leader stands for election
+	// after one to two election timeouts.
+	ElectionTimeout   time.Duration
+	HeartbeatInterval time.Duration
 	// RT runs the loop.
 	RT     loop.Runtime
 	Logger *zap.Logger
@@ -101,11 +126,33 @@ type Config struct {
 // used reports whether the node has a past.
 func (c *Config) used() bool { return c.Used && !mutant.On("ctl-wiped-votes") }
 
-// Peers sends the consensus library's messages. It may drop and reorder them; it
-// must not block.
+// Peers sends the consensus library's messages. It may drop, repeat and reorder
+// them; it must not block. It is called on the node's loop.
 type Peers interface {
-	Send(messages []*raftpb.Message)
+	// Send carries the body of a private request of key KeyRaft to a voter; the
+	// answer says nothing. Of to, Node is set and Listeners hold its controller
+	// address.
+	Send(to metadata.Voter, body []byte)
 }
+
+// Ask sends a private request to a controller and tells done its answer, exactly
+// once, outside every loop and never from within the call. to holds at least an
+// address; its Node is model.NoLeader where the id is not known. An answer may
+// take PullWaitMax longer than the way. It is called on the node's loop.
+type Ask func(to metadata.Voter, key int16, body []byte, done func(body []byte, err error))
+
+// The keys of the private APIs of this package. Bytes: docs/formats/private.md.
+const (
+	// KeyRaft carries one message of the consensus library, one way.
+	KeyRaft int16 = 20000
+	// KeyPull fetches committed entries, or a piece of a snapshot.
+	KeyPull int16 = 20001
+	// KeyProbe asks a voter what stands on its disk, before there is a quorum.
+	KeyProbe int16 = 20002
+)
+
+// PullWaitMax is how long a controller holds a pull that has nothing to tell.
+const PullWaitMax = 500 * time.Millisecond
 
 // RecoveredTopic is a topic as its directories on disk tell it.
 type RecoveredTopic struct {

@@ -3,8 +3,6 @@ package quorum
 import (
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
-	"go.etcd.io/raft/v3"
-	"go.etcd.io/raft/v3/tracker"
 )
 
 // Description is the state of the quorum as DescribeQuorum reports it; a value
@@ -53,7 +51,11 @@ func (n *Node) Describe() *Description {
 
 // describe publishes the present state.
 func (n *Node) describe() {
-	if n.raft == nil {
+	if n.watch != nil {
+		n.description.Store(n.watch.describe())
+		return
+	}
+	if n.raft == nil || n.store == nil {
 		return
 	}
 	st := n.raft.BasicStatus()
@@ -66,23 +68,22 @@ func (n *Node) describe() {
 	if n.failure != nil || n.closed {
 		d.Leader = model.NoLeader
 	}
-	ends := map[uint64]model.Offset{metadata.RaftID(n.config.NodeID, n.id): n.store.plog.LogEnd()}
-	if st.RaftState == raft.StateLeader {
-		n.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-			if _, own := ends[id]; !own {
-				ends[id] = offsetOf(p.Match).Next()
-			}
-		})
-	}
 	for _, v := range n.ctl.Image().Voters() {
-		end, known := ends[metadata.RaftID(v.Node, v.Directory)]
-		if !known {
-			end = model.NoOffset
+		s := ReplicaState{LogEndOffset: model.NoOffset, LastFetch: model.NoTimestamp, LastCaughtUp: model.NoTimestamp}
+		id := metadata.RaftID(v.Node, v.Directory)
+		if p := n.progress[id]; p != nil && n.leading {
+			s = p.state()
 		}
-		d.Voters = append(d.Voters, ReplicaState{
-			Node: v.Node, Directory: v.Directory, Listeners: v.Listeners, LogEndOffset: end,
-			LastFetch: model.NoTimestamp, LastCaughtUp: model.NoTimestamp,
-		})
+		s.Node, s.Directory, s.Listeners = v.Node, v.Directory, v.Listeners
+		if id == n.raftID() {
+			s.LogEndOffset = n.store.plog.LogEnd()
+		}
+		d.Voters = append(d.Voters, s)
+	}
+	if n.leading {
+		for _, p := range n.serving.observers {
+			d.Observers = append(d.Observers, p.state())
+		}
 	}
 	n.description.Store(d)
 }

@@ -16,27 +16,38 @@ import (
 // drive does what the library asks for until it asks for nothing more. The order
 // is fixed: make durable, then send, then apply, then Advance.
 func (n *Node) drive(now model.Now, out *loop.Outbox) {
-	for n.failure == nil && !n.closed && n.raft.HasReady() {
+	for n.failure == nil && !n.closed && n.phase == phaseMember && n.raft.HasReady() {
 		rd := n.raft.Ready()
 		if err := n.store.save(now, rd); err != nil {
 			n.fail(fmt.Errorf("metadata log: %w", err), out)
 			return
 		}
 		n.notice(now, rd, out)
-		n.send(rd.Messages)
+		n.send(now, rd.Messages)
 		if err := n.applyAll(now, rd, out); err != nil {
 			n.fail(fmt.Errorf("apply: %w", err), out)
 			return
 		}
+		n.readStates(rd.ReadStates)
 		n.raft.Advance(rd)
 	}
-	if n.failure == nil && !n.closed {
-		if err := n.maybeSnapshot(now); err != nil {
-			n.fail(fmt.Errorf("snapshot: %w", err), out)
-			return
-		}
+	if n.failure != nil || n.closed || n.phase != phaseMember {
+		return
 	}
+	if err := n.store.broken; err != nil {
+		n.fail(fmt.Errorf("metadata log: %w", err), out)
+		return
+	}
+	if err := n.maybeSnapshot(now); err != nil {
+		n.fail(fmt.Errorf("snapshot: %w", err), out)
+		return
+	}
+	n.finishReads(out)
 	n.describe()
+	if !n.votes() {
+		n.retire(now, out)
+		return
+	}
 	if n.waiting.empty() && len(n.queue) > 0 {
 		n.group(out)
 	}
@@ -48,6 +59,7 @@ func (n *Node) notice(now model.Now, rd raft.Ready, out *loop.Outbox) {
 		n.term = rd.GetTerm()
 	}
 	if rd.SoftState != nil {
+		n.ledBy(rd.Lead)
 		leads := rd.RaftState == raft.StateLeader
 		if n.leading && !leads {
 			n.resign(out, ErrNotActive)
@@ -62,13 +74,6 @@ func (n *Node) notice(now model.Now, rd raft.Ready, out *loop.Outbox) {
 		if n.leading && e.GetTerm() == n.term && e.GetType() == raftpb.EntryNormal && len(e.GetData()) > 0 {
 			n.waiting.place(e.GetIndex(), e.GetTerm())
 		}
-	}
-}
-
-// send gives messages to the peers. A quorum of one has none.
-func (n *Node) send(messages []*raftpb.Message) {
-	if n.config.Peers != nil && len(messages) > 0 {
-		n.config.Peers.Send(messages)
 	}
 }
 
@@ -91,9 +96,11 @@ func (n *Node) applyAll(now model.Now, rd raft.Ready, out *loop.Outbox) error {
 		c := metadata.Committed{At: model.OffsetAndEpoch{Offset: offsetOf(e.GetIndex()), Epoch: model.LeaderEpoch(e.GetTerm())}}
 		switch {
 		case e.GetType() != raftpb.EntryNormal:
-			if err := n.applyConfChange(e); err != nil {
+			recs, err := n.applyConfChange(e)
+			if err != nil {
 				return err
 			}
+			c.Records = recs
 		case len(e.GetData()) == 0:
 			own = own || n.leading && e.GetTerm() == n.term
 		default:
@@ -112,6 +119,7 @@ func (n *Node) applyAll(now model.Now, rd raft.Ready, out *loop.Outbox) error {
 	if own && !n.ctl.Active() {
 		n.ctl.Activate(now)
 		n.logger.Info("active controller", zap.Uint64("term", n.term), zap.Stringer("offset", n.ctl.Image().At()))
+		n.probe(out)
 	}
 	n.store.forget(rd.CommittedEntries[len(rd.CommittedEntries)-1].GetIndex())
 	delta.From = old.At()
@@ -141,28 +149,39 @@ func (n *Node) applySnapshot(snap *raftpb.Snapshot) error {
 }
 
 // applyConfChange applies a change of the voter set in its place among the
-// entries.
-func (n *Node) applyConfChange(e *raftpb.Entry) error {
-	var cc raftpb.ConfChangeI
-	if e.GetType() == raftpb.EntryConfChange {
-		v1 := new(raftpb.ConfChange)
-		if err := proto.Unmarshal(e.GetData(), v1); err != nil {
-			return fmt.Errorf("voter change at index %d: %w", e.GetIndex(), err)
-		}
-		cc = v1
-	} else {
-		v2 := new(raftpb.ConfChangeV2)
-		if err := proto.Unmarshal(e.GetData(), v2); err != nil {
-			return fmt.Errorf("voter change at index %d: %w", e.GetIndex(), err)
-		}
-		cc = v2
+// entries, and returns the records that go with it.
+func (n *Node) applyConfChange(e *raftpb.Entry) ([]metadata.Record, error) {
+	cc, err := confChange(e)
+	if err != nil {
+		return nil, err
+	}
+	recs, err := entryRecords(e)
+	if err != nil {
+		return nil, err
 	}
 	n.conf = n.raft.ApplyConfChange(cc)
-	return nil
+	// A snapshot that a new member is sent must have it in its configuration.
+	n.due = n.config.Peers != nil
+	if mutant.On("ctl-voters-apart") {
+		recs = nil
+	}
+	return recs, nil
 }
 
-// publish makes an image visible: first the value, then those who follow it.
+// publish makes an image visible: first the value, then those who follow it. One
+// that is not ahead of what was published is not: a member that begins on a
+// snapshot may have seen more as an observer.
 func (n *Node) publish(m *metadata.Image, d *metadata.Delta) {
+	old := n.Image()
+	if n.ctl.Image() == m {
+		n.ring.add(m)
+	}
+	if m.At().Offset <= old.At().Offset {
+		return
+	}
+	if d.From != old.At() {
+		d = metadata.SnapshotDelta(old, m)
+	}
 	n.image.Store(m)
 	for _, s := range n.subscribers {
 		s(m, d)
@@ -172,7 +191,7 @@ func (n *Node) publish(m *metadata.Image, d *metadata.Delta) {
 // maybeSnapshot writes a snapshot of the applied image once the log has grown
 // by enough since the last one.
 func (n *Node) maybeSnapshot(now model.Now) error {
-	if n.grown < n.config.SnapshotBytes || n.ctl.Image().At().Offset <= n.store.snapshot.At.Offset {
+	if n.grown < n.config.SnapshotBytes && !n.due || n.ctl.Image().At().Offset <= n.store.snapshot.At.Offset {
 		return nil
 	}
 	conf, err := proto.Marshal(n.conf)
@@ -183,7 +202,7 @@ func (n *Node) maybeSnapshot(now model.Now) error {
 	if err != nil {
 		return err
 	}
-	n.grown = 0
+	n.grown, n.due = 0, false
 	n.logger.Info("metadata snapshot", zap.Stringer("at", n.store.snapshot.At), zap.Int("bytes", size))
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
@@ -26,7 +27,13 @@ var (
 	ErrOtherCluster = errors.New("metadata belongs to another cluster")
 	// ErrVoters: the listed voters cannot be served.
 	ErrVoters = errors.New("unsupported voter set")
+	// ErrDiverged: what this node makes of the metadata log is not what the
+	// controllers make of it, and a fresh snapshot did not help.
+	ErrDiverged = errors.New("metadata image differs from the controllers'")
 )
+
+// errObserve: the disk can't be believed, and the quorum has other members.
+var errObserve = errors.New("the metadata of this voter can't be believed")
 
 // damageError says that the metadata directory holds what no crash explains.
 // A single voter recovers from it, see recover.go.
@@ -51,6 +58,8 @@ const (
 	bootstrapped
 	// headless: it has entries or snapshots, but the hard state is missing.
 	headless
+	// observing: it follows a quorum that it is no member of.
+	observing
 )
 
 // survey looks at the directory without changing it.
@@ -62,12 +71,18 @@ func survey(fs vfs.FS, dir string) (diskState, error) {
 	if err != nil {
 		return virgin, err
 	}
+	if slices.Contains(names, hardStateFile) {
+		return bootstrapped, nil
+	}
+	if slices.Contains(names, observedFile) {
+		return observing, nil
+	}
+	// A node that has an identity may have been interrupted while it took over
+	// the snapshot of a quorum that it belongs to.
+	joining := slices.Contains(names, identityFile)
 	state := virgin
 	for _, n := range names {
-		if n == hardStateFile {
-			return bootstrapped, nil
-		}
-		if at, ok := metadata.ParseSnapshotName(n); ok && at != bootstrapAt {
+		if at, ok := metadata.ParseSnapshotName(n); ok && at != bootstrapAt && !joining {
 			state = headless
 		}
 		if filepath.Ext(n) != ".log" {

@@ -41,7 +41,7 @@ func (s *storage) saveHardState(h *raftpb.HardState) error {
 	}
 	next := hardState{Term: h.GetTerm(), Vote: h.GetVote(), Commit: h.GetCommit()}
 	changed := next.Term != s.hard.Term || next.Vote != s.hard.Vote
-	if changed {
+	if changed && !mutant.On("ctl-vote-lost") {
 		if err := writeHardState(s.fs, s.dir, next); err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/protocol/record"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -79,8 +81,8 @@ func finishRecovery(fs vfs.FS, dir string) error {
 	if _, err := fs.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		return fs.RemoveAll(rebuilt) // the old one was not yet set aside: begin again
 	}
-	if _, err := readHardState(fs, rebuilt); err != nil {
-		return fs.RemoveAll(rebuilt)
+	if state, err := survey(fs, rebuilt); err != nil || state != bootstrapped && state != observing {
+		return errors.Join(err, fs.RemoveAll(rebuilt))
 	}
 	if err := fs.Rename(rebuilt, dir); err != nil {
 		return err
@@ -155,12 +157,45 @@ func salvage(o Config, dir string) (m *metadata.Image, highest model.Offset, ter
 
 // recordsOf returns the metadata records of a batch; none for control batches.
 func recordsOf(raw record.Batch) ([]metadata.Record, error) {
-	b, err := metadata.ParseBatch(raw)
-	if err != nil || b.Control != 0 {
+	e, err := entryOf(raw)
+	if err != nil {
 		return nil, err
 	}
-	e, err := metadata.DecodeEntry(b.Value)
-	return e.Records, err
+	return entryRecords(e)
+}
+
+// entryRecords returns the metadata records of an entry. A change of the voters
+// carries the record of the new set with it: both take effect or none.
+func entryRecords(e *raftpb.Entry) ([]metadata.Record, error) {
+	data := e.GetData()
+	if e.GetType() != raftpb.EntryNormal {
+		cc, err := confChange(e)
+		if err != nil {
+			return nil, err
+		}
+		data = cc.AsV2().GetContext()
+	}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	entry, err := metadata.DecodeEntry(data)
+	return entry.Records, err
+}
+
+// confChange decodes a change of the voter set.
+func confChange(e *raftpb.Entry) (raftpb.ConfChangeI, error) {
+	if e.GetType() == raftpb.EntryConfChange {
+		v1 := new(raftpb.ConfChange)
+		if err := proto.Unmarshal(e.GetData(), v1); err != nil {
+			return nil, fmt.Errorf("voter change at index %d: %w", e.GetIndex(), err)
+		}
+		return v1, nil
+	}
+	v2 := new(raftpb.ConfChangeV2)
+	if err := proto.Unmarshal(e.GetData(), v2); err != nil {
+		return nil, fmt.Errorf("voter change at index %d: %w", e.GetIndex(), err)
+	}
+	return v2, nil
 }
 
 // segments calls fn with each readable batch of the segment files, in order,

@@ -37,7 +37,11 @@ type storage struct {
 	lastTime model.Timestamp
 	// behindSnapshot is the size of the entries behind the snapshot at load.
 	behindSnapshot int64
-	buf            []byte
+	// broken is why entries or the snapshot could not be read. The library would
+	// not survive the error; it is told that they are compacted, and the node
+	// looks here afterwards.
+	broken error
+	buf    []byte
 }
 
 // termRun begins at index and lasts to the next run.
@@ -126,7 +130,8 @@ func (s *storage) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, err
+		s.broken = err
+		return nil, raft.ErrCompacted
 	}
 	return entries, nil
 }
@@ -155,20 +160,16 @@ func (s *storage) forget(index uint64) {
 	}
 }
 
-// Snapshot implements raft.Storage; it is read for a follower that is far
-// behind, so rarely that the file is read each time.
+// Snapshot implements raft.Storage. It has no bytes: the member that needs it is
+// told which one, and fetches it.
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	conf, err := s.confState()
 	if err != nil {
-		return nil, err
-	}
-	b, err := vfs.ReadFile(s.fs, s.path(metadata.SnapshotName(s.snapshot.At)))
-	if err != nil {
-		return nil, err
+		s.broken = err
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	term := uint64(s.snapshot.At.Epoch)
 	return &raftpb.Snapshot{
-		Data:     b,
 		Metadata: &raftpb.SnapshotMetadata{ConfState: conf, Index: new(s.snapshotIndex()), Term: new(term)},
 	}, nil
 }

@@ -18,10 +18,15 @@ import (
 func stories() map[string]func(t testing.TB) error {
 	return map[string]func(t testing.TB) error{
 		"ctl-active-early":          storyActiveEarly,
+		"ctl-bootstrap-majority":    storyBootstrapMajority,
 		"ctl-change-before-propose": storyChangeBeforePropose,
+		"ctl-confirm-by-memory":     storyConfirm,
 		"ctl-confstate-apart":       storyConfStateApart,
 		"ctl-hardstate-first":       storyHardStateFirst,
+		"ctl-observer-falls-back":   storyObserverFallsBack,
 		"ctl-reply-by-index":        storyReplyByIndex,
+		"ctl-vote-lost":             storyVoteLost,
+		"ctl-voters-apart":          storyVotersApart,
 		"ctl-wiped-votes":           storyWipedVotes,
 	}
 }
@@ -39,7 +44,13 @@ func TestStories(t *testing.T) {
 // peers collects what a node sends.
 type peers struct{ sent []*raftpb.Message }
 
-func (p *peers) Send(m []*raftpb.Message) { p.sent = append(p.sent, m...) }
+func (p *peers) Send(_ metadata.Voter, body []byte) {
+	_, m, err := decodeRaft(body)
+	if err != nil {
+		panic(err)
+	}
+	p.sent = append(p.sent, m)
+}
 
 // take returns the last message of a type, or nil, and forgets all.
 func (p *peers) take(t raftpb.MessageType) (found *raftpb.Message) {
@@ -79,7 +90,7 @@ func (n *testNode) respond(to *raftpb.Message, answer raftpb.MessageType, index 
 
 // elect makes the node the leader; its first entry is not yet acknowledged.
 func (n *testNode) elect(p *peers) (*raftpb.Message, error) {
-	n.rt.advance(12 * tickInterval)
+	n.rt.advance(2 * n.electionTimeout())
 	pre := p.take(raftpb.MsgPreVote)
 	if pre == nil {
 		return nil, errors.New("no campaign")

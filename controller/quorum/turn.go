@@ -16,23 +16,53 @@ var _ loop.Handler[message] = (*Node)(nil)
 // Handle implements loop.Handler.
 func (n *Node) Handle(now model.Now, msg message, out *loop.Outbox) {
 	n.ctl.Wake(now)
-	switch {
-	case msg.kind == kindStop:
-		n.stop(msg.clean, out)
-	case msg.kind == kindSubmit:
+	switch msg.kind {
+	case kindStop:
+		n.stop(now, msg.clean, out)
+	case kindSubmit:
+		if changesMembers(msg.job.cmd.Request) {
+			n.changeMembers(now, msg.job, out)
+			break
+		}
 		n.queue = append(n.queue, msg.job)
 		n.group(out)
-	case n.closed || n.failure != nil:
-	case msg.kind == kindRaft:
-		// The library refuses what it can't use; a peer's mistake is not ours.
-		if err := n.raft.Step(msg.raft); err != nil {
-			n.logger.Debug("message of a peer refused", zap.Error(err))
-		}
-		n.drive(now, out)
-	}
-	if msg.kind == kindGroup {
+	case kindGroup:
 		n.grouping = false
 		n.work(now, out)
+	case kindRead:
+		n.read(msg.read, out)
+	case kindPrivate:
+		n.answerPrivate(now, msg.private, out)
+	case kindResign:
+		n.handOver(now, msg.done, out)
+	default:
+		if !n.closed && n.failure == nil {
+			n.handle(now, msg, out)
+		}
+	}
+	n.wake(now, out)
+}
+
+// handle takes the messages that mean nothing to a node that is out.
+func (n *Node) handle(now model.Now, msg message, out *loop.Outbox) {
+	switch msg.kind {
+	case kindBegin:
+		n.begin(now, msg.begin, out)
+	case kindRaft:
+		n.step(now, msg.raft, out)
+	case kindProbed:
+		n.probed(now, msg.answer, out)
+	case kindPulled:
+		n.downloaded(now, msg.answer, out)
+	case kindWatched:
+		if n.watch != nil {
+			n.watch.answered(now, msg.answer, out)
+			n.describe()
+		}
+	case kindAskRead:
+		n.askRead(now, out)
+	case kindLost:
+		n.lost(now, msg.node, msg.refused, out)
 	}
 }
 
@@ -51,7 +81,17 @@ func (n *Node) NextDeadline() model.Instant {
 	if n.closed || n.failure != nil {
 		return model.Never
 	}
-	return min(n.ctl.NextDeadline(), n.tickAt)
+	at := min(n.ctl.NextDeadline(), n.tickAt, n.nextPull())
+	if n.watch != nil {
+		at = min(at, n.watch.deadline())
+	}
+	if n.fetching != nil && !n.fetching.out {
+		at = min(at, n.fetching.againAt)
+	}
+	if n.phase == phaseMember {
+		at = min(at, n.failover.standAt)
+	}
+	return at
 }
 
 // Tick implements loop.Handler.
@@ -60,12 +100,45 @@ func (n *Node) Tick(now model.Now, out *loop.Outbox) {
 	if n.closed || n.failure != nil {
 		return
 	}
-	if now.Mono >= n.tickAt {
-		n.tickAt = now.Mono + tickInterval
-		n.raft.Tick()
-		n.drive(now, out)
+	n.download(now)
+	switch n.phase {
+	case phaseBirth:
+		if now.Mono >= n.tickAt {
+			n.askVoters(now)
+		}
+	case phaseObserving:
+		n.watch.tick(now)
+	case phaseMember:
+		n.tickMember(now, out)
+		n.work(now, out)
 	}
-	n.work(now, out)
+	n.wake(now, out)
+}
+
+// tickMember lets a tick of the library's time pass. However long this node did
+// not run, it is one: what it missed may wait in its mailbox.
+func (n *Node) tickMember(now model.Now, out *loop.Outbox) {
+	n.stand(now, out)
+	if now.Mono < n.tickAt || n.phase != phaseMember {
+		return
+	}
+	n.tickAt = now.Mono + n.tick()
+	n.raft.Tick()
+	if n.leading {
+		n.missedSnapshots(now)
+	}
+	n.drive(now, out)
+	if n.phase != phaseMember || n.failure != nil {
+		return
+	}
+	n.seekMembership(now)
+	n.tickReads(now, out)
+	n.reconcile(now, out)
+	n.resigned(now, out)
+	if n.phase == phaseMember && n.sole() {
+		n.tickAt = model.Never
+		n.setTicking(now)
+	}
 }
 
 // work computes the next group of commands if none is on its way.
@@ -233,6 +306,8 @@ func (n *Node) resign(out *loop.Outbox, err error) {
 	n.ctl.Deactivate()
 	n.giveUpAll(out, n.waiting.drop(), err)
 	n.refuse(out)
+	n.dropReads(false, out)
+	n.dropChange(out)
 }
 
 // fail ends the node's part in the quorum for good: its disk can't be trusted,
@@ -244,20 +319,29 @@ func (n *Node) fail(err error, out *loop.Outbox) {
 	n.failure = err
 	n.logger.Error("metadata node failed", zap.Error(err))
 	n.resign(out, fmt.Errorf("%w: %w", ErrNotActive, err))
+	n.dropReads(true, out)
 	n.describe()
+	n.resigned(model.Now{}, out)
 	if n.config.Failed != nil {
 		n.config.Failed(err)
 	}
 }
 
 // stop ends the node.
-func (n *Node) stop(clean bool, out *loop.Outbox) {
+func (n *Node) stop(now model.Now, clean bool, out *loop.Outbox) {
 	if n.closed {
 		return
 	}
 	n.closed = true
 	n.resign(out, ErrStopped)
+	n.dropReads(true, out)
+	n.resigned(now, out)
 	n.describe()
+	if n.watch != nil {
+		if err := n.watch.close(now, clean && n.failure == nil); err != nil {
+			n.logger.Error("close metadata", zap.Error(err))
+		}
+	}
 	if n.store != nil {
 		if err := n.store.close(clean && n.failure == nil); err != nil {
 			n.logger.Error("close metadata log", zap.Error(err))

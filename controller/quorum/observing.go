@@ -1,0 +1,142 @@
+package quorum
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+)
+
+// errRemoved is why a member that was taken out of the voter set observes.
+var errRemoved = errors.New("removed from the voter set")
+
+// beginObserving follows the quorum without a vote.
+func (n *Node) beginObserving(now model.Now, out *loop.Outbox) error {
+	n.phase, n.tickAt = phaseObserving, model.Never
+	id, err := identify(n.config, n.dir, now, false)
+	if err != nil {
+		return err
+	}
+	n.setID(id.Directory)
+	n.watch = &watcher{
+		config: &n.config, dir: n.dir, logger: n.logger, id: n.id,
+		post:    func(a answer) { n.box.Post(message{kind: kindWatched, answer: a}) },
+		publish: n.publish,
+		joined:  func(out *loop.Outbox) { n.started(nil, out) },
+		broken:  n.fail,
+	}
+	if err := n.watch.begin(now, out); err != nil {
+		return err
+	}
+	n.describe()
+	return nil
+}
+
+// summoned hears a message of the library although this node is no member: a
+// leader has made it one. The state of the quorum is fetched before anything is
+// answered.
+func (n *Node) summoned(now model.Now, bootstrap metadata.Hash, m *raftpb.Message) {
+	from := member(n.watch.image.Voters(), m.GetFrom())
+	if m.GetTo() != n.raftID() || n.fetching != nil || from == nil || n.watch.disk.header.BootstrapHash != bootstrap {
+		return
+	}
+	n.fetching = newDownload(*n.addressOfNode(from.Node, n.watch.image.Voters()))
+	n.download(now)
+}
+
+// promoted makes a member of this node if the snapshot says that it is one.
+func (n *Node) promoted(now model.Now, d *download, out *loop.Outbox) {
+	conf, err := confOf(d.header)
+	if err != nil || !inConf(conf, n.raftID()) || d.image.ClusterID() != n.watch.cluster() {
+		return // the leader will call again
+	}
+	if err := n.become(now, d, out); err != nil {
+		n.fail(err, out)
+	}
+}
+
+func (n *Node) become(now model.Now, d *download, out *loop.Outbox) error {
+	if err := n.watch.close(now, false); err != nil {
+		return err
+	}
+	fs := n.config.FS
+	all, err := listSnapshots(fs, n.dir)
+	if err != nil {
+		return err
+	}
+	for _, at := range all {
+		if err := fs.Remove(filepath.Join(n.dir, metadata.SnapshotName(at))); err != nil {
+			return err
+		}
+	}
+	if err := writeState(n.config, n.dir, d.header, d.image); err != nil {
+		return err
+	}
+	if err := errors.Join(fs.Remove(filepath.Join(n.dir, observedFile)), fs.SyncDir(n.dir)); err != nil {
+		return err
+	}
+	n.watch = nil
+	n.logger.Info("member of the quorum", zap.Stringer("at", d.at))
+	return n.enter(now, out)
+}
+
+// retire turns a member that was removed from the voter set into one that
+// follows, under a new name: a name is not used twice.
+func (n *Node) retire(now model.Now, out *loop.Outbox) {
+	n.resign(out, ErrNotActive)
+	n.dropReads(true, out)
+	err := n.store.close(false)
+	n.store, n.raft, n.fetching, n.pending, n.change = nil, nil, nil, nil, nil
+	b := &beginning{}
+	if err == nil {
+		err = n.forfeit(now, b, errRemoved)
+	}
+	if err == nil {
+		err = n.beginObserving(now, out)
+	}
+	if err != nil {
+		n.fail(err, out)
+	}
+	n.wake(now, out)
+}
+
+// orphanAfter is how long a voter without a leader waits before it asks whether
+// it still is one.
+const orphanAfter = model.Instant(3 * time.Second)
+
+// seekMembership asks the others, when nobody has led this node for long, whether
+// it was removed while it was away: then nobody speaks to it any more.
+func (n *Node) seekMembership(now model.Now) {
+	if n.lead != 0 || n.orphanAt == 0 {
+		n.orphanAt = now.Mono
+	}
+	if now.Mono-n.orphanAt < orphanAfter || n.config.Ask == nil {
+		return
+	}
+	n.orphanAt = now.Mono
+	q := &probeRequest{Node: n.config.NodeID, Listed: n.config.listed()}
+	for _, v := range n.config.targets(n.ctl.Image()) {
+		node := v.Node
+		n.config.Ask(v, KeyProbe, q.encode(), func(body []byte, err error) {
+			n.box.Post(message{kind: kindProbed, answer: answer{from: node, body: body, err: err}})
+		})
+	}
+}
+
+// soughtMembership takes an answer. It counts if it is of this cluster and knows
+// more than the whole log of this node: then the set it names is a later one.
+func (n *Node) soughtMembership(now model.Now, a answer, out *loop.Outbox) {
+	p, err := decodeProbeAnswer(a.body)
+	if a.err != nil || err != nil || p.Standing != standingMember || n.lead != 0 || p.Bootstrap != n.store.snapshot.BootstrapHash {
+		return
+	}
+	if p.End > n.store.plog.LogEnd() && member(p.Voters, n.raftID()) == nil {
+		n.logger.Warn("this node is no voter any more", zap.Int32("says", int32(p.Node)))
+		n.retire(now, out)
+	}
+}
