@@ -87,6 +87,7 @@ func (b *Broker) build() {
 	b.creator = newAutoCreator(b.submitApplied)
 	b.producerIDs = &producerIDs{b: b}
 	b.membership = newMembership(b)
+	b.show()
 }
 
 // newRand returns a source of chance of its own: each part runs on a goroutine
@@ -198,6 +199,7 @@ func (b *Broker) serve() {
 		ConnectionsMax: connections(s.ConnectionsMax), ConnectionsPerIPMax: connections(s.ConnectionsPerIPMax),
 		ConnectionsPerIP: perIP(s.ConnectionsPerIPOverrides), IdleMax: s.ConnectionIdleMax,
 	}, b)
+	b.pages.node.Serving(b.server)
 	for _, l := range b.listening {
 		for _, socket := range l.sockets {
 			b.server.Serve(socket, server.Listener{Name: l.name})

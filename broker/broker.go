@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/tidemark/tidemark/broker/inspect"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/config"
@@ -32,6 +33,12 @@ import (
 type Config struct {
 	// Settings are the broker's; nil is the defaults.
 	Settings *config.Broker
+	// Set are settings KEY=VALUE by the names of Kafka's server.properties, for
+	// those who can't make Settings; read when Settings is nil.
+	Set []string
+	// FS replaces the disk, as with InMemory; nil is the machine's. A World has
+	// one of its own.
+	FS vfs.FS
 	// Logger gets events; nil drops them.
 	Logger *zap.Logger
 	// World replaces the clock, the disk and chance; nil is the real ones.
@@ -84,6 +91,7 @@ type Broker struct {
 	advertised  []metadata.Listener
 	server      *server.Server
 	brokerEpoch atomic.Int64
+	pages       pages
 
 	failOnce sync.Once
 	failed   chan struct{}
@@ -92,10 +100,12 @@ type Broker struct {
 
 // New checks the configuration and returns a broker that has touched nothing.
 func New(c Config) (*Broker, error) {
-	b := &Broker{config: c.Settings, logger: c.Logger, failed: make(chan struct{})}
-	if b.config == nil {
-		b.config = config.Defaults()
+	settings, err := c.settings()
+	if err != nil {
+		return nil, err
 	}
+	b := &Broker{config: settings, logger: c.Logger, failed: make(chan struct{})}
+	b.pages.node = inspect.New(Version(), b.Failure)
 	if b.logger == nil {
 		b.logger = zap.NewNop()
 	}
@@ -114,7 +124,7 @@ func New(c Config) (*Broker, error) {
 	if c.World != nil {
 		b.world = *c.World
 	} else {
-		b.realWorld()
+		b.realWorld(c.FS)
 	}
 	b.rt, b.fs, b.rand = b.world.RT, b.world.FS, b.world.Rand
 	binary.BigEndian.PutUint64(b.incarnation[:8], b.rand.Uint64())
@@ -122,13 +132,16 @@ func New(c Config) (*Broker, error) {
 	return b, nil
 }
 
-func (b *Broker) realWorld() {
+func (b *Broker) realWorld(disk vfs.FS) {
+	if disk == nil {
+		disk = osfs.New()
+	}
 	var seed [16]byte
 	crand.Read(seed[:]) // never fails
 	group := new(lifecycle.Group)
 	b.clock = realtime.New(group)
 	b.world = World{
-		RT: b.clock, FS: osfs.New(), Group: group, Machine: host.ThisMachine(),
+		RT: b.clock, FS: disk, Group: group, Machine: host.ThisMachine(),
 		Rand: rand.New(rand.NewPCG(binary.BigEndian.Uint64(seed[:8]), binary.BigEndian.Uint64(seed[8:]))),
 	}
 }
@@ -138,6 +151,9 @@ func (b *Broker) realWorld() {
 func (b *Broker) Start(ctx context.Context) error {
 	if err := b.listen(ctx); err != nil {
 		return err
+	}
+	if err := b.openPages(ctx); err != nil {
+		return errors.Join(err, b.Stop(ctx))
 	}
 	ready := make(chan error, 1)
 	if err := b.Boot(func(err error) { ready <- err }); err != nil {
@@ -211,6 +227,7 @@ func (b *Broker) drain(ctx context.Context) error {
 // next start recovers. It returns why the node failed, if it did.
 func (b *Broker) Stop(ctx context.Context) error {
 	var err error
+	b.pages.node.Stopping()
 	if b.server != nil {
 		b.parked.close()
 		err = b.drain(ctx)
@@ -219,7 +236,7 @@ func (b *Broker) Stop(ctx context.Context) error {
 			_ = l.close() // nobody was let in yet
 		}
 	}
-	err = errors.Join(err, b.Halt(true))
+	err = errors.Join(err, b.Halt(true), b.closePages(ctx))
 	if b.clock != nil {
 		b.clock.Stop()
 	}
