@@ -206,7 +206,7 @@ func TestEveryAPIHasAHandlerAndATest(t *testing.T) {
 		if int(api.Key) >= len(handlers) || handlers[api.Key] == nil {
 			t.Errorf("%s (%d) is advertised and has no handler", api.Name, api.Key)
 		}
-		if !strings.Contains(tests.String(), strings.ToLower("kmsg.NewPtr"+api.Name+"Request(")) {
+		if !strings.Contains(tests.String(), strings.ToLower("kmsg.NewPtr"+kmsg.NameForKey(api.Key)+"Request(")) {
 			t.Errorf("%s (%d) is sent by no test", api.Name, api.Key)
 		}
 	}

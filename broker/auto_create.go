@@ -12,7 +12,7 @@ import (
 // autoCreator creates topics that clients ask for, each once however many
 // clients ask while it is under way.
 type autoCreator struct {
-	submit func(controller.Command, completion)
+	b *Broker
 
 	mu      sync.Mutex
 	waiting map[string][]createdWaiter // by topic name; present while under way
@@ -22,8 +22,8 @@ type autoCreator struct {
 // not; the image says which.
 type createdWaiter interface{ created() }
 
-func newAutoCreator(submit func(controller.Command, completion)) *autoCreator {
-	return &autoCreator{submit: submit, waiting: make(map[string][]createdWaiter)}
+func newAutoCreator(b *Broker) *autoCreator {
+	return &autoCreator{b: b, waiting: make(map[string][]createdWaiter)}
 }
 
 // autoCreateWaitersMax bounds the requests that wait for one topic; one more
@@ -50,9 +50,10 @@ func (a *autoCreator) create(name string, w createdWaiter) {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.Version = 7
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1
+	t.Topic, t.NumPartitions = name, a.b.config.Topics.NumPartitions
+	t.ReplicationFactor = int16(a.b.config.Topics.DefaultReplicationFactor)
 	req.Topics = append(req.Topics, t)
-	a.submit(controller.Command{Request: req}, func(kmsg.Response, model.OffsetAndEpoch, error) { a.done(name) })
+	a.b.submitApplied(controller.Command{Request: req}, func(kmsg.Response, model.OffsetAndEpoch, error) { a.done(name) })
 }
 
 func (a *autoCreator) done(name string) {

@@ -2,7 +2,7 @@ package broker
 
 import (
 	"math/rand/v2"
-	"os"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -11,18 +11,19 @@ import (
 	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/partition"
 	"github.com/tidemark/tidemark/partition/host"
-	"github.com/tidemark/tidemark/protocol/server"
 )
 
 // metadataFeature is the feature whose level says which metadata records the
 // cluster may write.
 const metadataFeature = "tidemark.version"
 
-// Boot opens the disk and joins the cluster, without any network: Start's part
-// that the simulator runs too. done is called once, from any goroutine, when
-// this node's partitions are led or the node can't be a member. An error means
-// that the disk could not be opened, and done is not called.
+// Boot opens the disk and joins the cluster: Start's part that the simulator runs
+// too. The controller's listeners are served when it returns; done is called
+// once, from any goroutine, when clients can be served or the node can't be a
+// member. An error means that the disk could not be opened, and done is not
+// called.
 func (b *Broker) Boot(done func(error)) error {
 	if b.advertised == nil {
 		b.advertise()
@@ -35,14 +36,87 @@ func (b *Broker) Boot(done func(error)) error {
 	if err != nil {
 		return err
 	}
+	b.beginning = &beginning{b: b, done: done}
 	b.build()
-	if err := b.quorum.Start(); err != nil {
+	b.serve(true) // other voters ask before there is a quorum
+	if err := b.startQuorum(); err != nil {
 		return err
 	}
-	if err := b.dirs.Claim(b.quorum.Image().ClusterID()); err != nil {
-		return err
+	return b.beginning.proceed()
+}
+
+// beginning takes the start on once the quorum has: it may take the quorum a
+// while, or no time at all.
+type beginning struct {
+	b    *Broker
+	done func(error)
+
+	mu       sync.Mutex
+	returned bool // startQuorum has
+	told     bool // by the quorum, err
+	err      error
+	halted   bool
+}
+
+// started is told how the quorum started.
+func (s *beginning) started(err error) {
+	s.mu.Lock()
+	s.told, s.err = true, err
+	later := s.returned
+	s.mu.Unlock()
+	if later {
+		s.b.rt.Spare(s)
 	}
+}
+
+// proceed goes on at once if the quorum is there already.
+func (s *beginning) proceed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.returned = true
+	if !s.told {
+		return nil
+	}
+	if s.err != nil {
+		return s.err
+	}
+	return s.b.begin(s.done)
+}
+
+// Deliver implements loop.Delivery: it goes on later, where it may wait for the
+// disk.
+func (s *beginning) Deliver(model.Now) {
+	s.mu.Lock()
+	err := s.err
+	if err == nil && !s.halted {
+		err = s.b.begin(s.done)
+	}
+	halted := s.halted
+	s.mu.Unlock()
+	if err != nil && !halted {
+		s.done(err)
+	}
+}
+
+// halt waits for a start under way; none goes on afterwards.
+func (s *beginning) halt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.halted = true
+}
+
+// begin opens what the image gives this node and registers it. The image is not
+// older than any that this node has acted on.
+func (b *Broker) begin(done func(error)) error {
 	img := b.quorum.Image()
+	if err := b.dirs.Claim(img.ClusterID()); err != nil {
+		return err
+	}
+	if b.membership == nil {
+		b.publisher.start(img.At().Offset)
+		done(nil)
+		return nil
+	}
 	sum, err := b.replicas.Load(img)
 	if err != nil {
 		return err
@@ -69,25 +143,35 @@ func (d *booted) Deliver(model.Now) { d.done(nil) }
 // build makes the parts that need the opened directories.
 func (b *Broker) build() {
 	b.topics.broker, b.topics.adjust = b.config, b.world.Topic
-	b.replicas = host.NewReplicaManager(host.Deps{
+	b.peers = &peers{b: b, rand: b.newRand()}
+	b.controller = &controllerChannel{b: b}
+	b.prober = newProber(b)
+	b.server = b.newServer()
+	apply := func(*metadata.Image, *metadata.Delta) {}
+	if b.config.Roles.Broker {
+		b.buildBroker()
+		apply = b.replicas.Apply
+	}
+	b.publisher = newPublisher(b.rt, apply)
+	b.buildQuorum()
+}
+
+// buildBroker makes the parts that only brokers have.
+func (b *Broker) buildBroker() {
+	b.alters = newAlterSender(b)
+	deps := host.Deps{
 		RT: b.rt, FS: b.fs, Dirs: b.dirs, Self: b.config.NodeID, Broker: b.config, Topic: b.topics.of,
 		Logger: b.logger, Rand: b.newRand(), Group: b.world.Group, Executor: b.world.Executor, Flusher: b.world.Flusher,
-	})
+		Alter: b.alters,
+	}
+	if b.world.Net != nil {
+		deps.Leaders = leaders{b}
+	}
+	b.replicas = host.NewReplicaManager(deps)
 	b.sessions = host.NewFetchSessionCache(int(b.config.Server.FetchSessionsMax), b.newRand())
-	b.publisher = newPublisher(b.rt, b.replicas.Apply)
-	b.quorum = quorum.New(quorum.Config{
-		FS: b.fs, Dir: b.config.MetadataDir, NodeID: b.config.NodeID,
-		DirectoryID: metadata.DirectoryID(b.metadataDir().ID()), ClusterID: b.dirs.ClusterID(), Used: !b.dirs.Virgin(),
-		Features:     []metadata.Feature{{Name: metadataFeature, Level: 1}},
-		SegmentBytes: b.config.Quorum.SegmentBytes, SnapshotBytes: b.config.Quorum.SnapshotBytesMax,
-		Controller: b.controllerConfig(), Recover: b.recoverTopics, Recovered: b.metadataRecovered, Failed: b.fail,
-		RT: b.rt, Logger: b.logger, Rand: b.newRand(),
-	})
-	b.quorum.Subscribe(b.publisher.publish)
-	b.creator = newAutoCreator(b.submitApplied)
+	b.creator = newAutoCreator(b)
 	b.producerIDs = &producerIDs{b: b}
 	b.membership = newMembership(b)
-	b.show()
 }
 
 // newRand returns a source of chance of its own: each part runs on a goroutine
@@ -138,22 +222,46 @@ func (b *Broker) registrationFacts() controller.RegistrationFacts {
 	for _, f := range b.replicas.FailedReplicas() {
 		facts.Damaged = append(facts.Damaged, f.ID)
 	}
+	facts.Ends = []controller.ReplicaEnd{}
+	for _, h := range b.replicas.All() {
+		s := h.State()
+		if s.Role == partition.Offline {
+			continue
+		}
+		e := controller.ReplicaEnd{TopicIDPartition: h.ID()}
+		e.End.Offset, e.End.Epoch = s.LogEnd, model.NoEpoch
+		if s.LogEnd > 0 {
+			e.End.Epoch = s.EpochFor(s.LogEnd - 1)
+		}
+		facts.Ends = append(facts.Ends, e)
+	}
 	return facts
 }
 
-// Halt ends everything but the network. With clean it flushes and marks the
-// directories as cleanly stopped; without, it leaves the disk as a kill would.
+// Halt ends everything but the connections of clients. With clean it flushes and
+// marks the directories as cleanly stopped; without, it leaves the disk as a kill
+// would.
 func (b *Broker) Halt(clean bool) error {
-	var err error
+	b.halting.Store(true)
+	if b.beginning != nil {
+		b.beginning.halt()
+	}
 	if b.membership != nil {
 		b.membership.stop()
+	}
+	if b.prober != nil {
+		b.prober.close()
 	}
 	if b.quorum != nil {
 		b.quorum.Stop(clean)
 		b.publisher.close()
 	}
+	var err error
 	if b.replicas != nil {
 		err = b.replicas.Shutdown(clean)
+	}
+	if b.peers != nil {
+		b.peers.close()
 	}
 	if b.dirs != nil {
 		b.dirs.Close()
@@ -163,63 +271,3 @@ func (b *Broker) Halt(clean bool) error {
 
 // epoch returns this incarnation's number, NoBrokerEpoch before it registered.
 func (b *Broker) epoch() model.BrokerEpoch { return model.BrokerEpoch(b.brokerEpoch.Load()) }
-
-// advertise works out what clients are told to connect to. A port of 0 stands
-// for the one that the listener got, an empty host for the machine's name.
-func (b *Broker) advertise() {
-	for _, a := range b.config.Advertised {
-		l := metadata.Listener{Name: a.Name, Host: a.Host, Port: uint16(a.Port)}
-		for _, bl := range b.listening {
-			if bl.name == a.Name && l.Port == 0 {
-				l.Port = uint16(bl.port)
-			}
-		}
-		if l.Host == "" {
-			l.Host = hostName()
-		}
-		b.advertised = append(b.advertised, l)
-	}
-}
-
-func hostName() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	return name
-}
-
-// serve lets clients in.
-func (b *Broker) serve() {
-	s := &b.config.Server
-	b.server = server.New(server.Config{
-		Clock: b.rt, Logger: b.logger, Group: b.world.Group,
-		ProduceFrameMax: int(s.RequestBytesMax), FrameMax: int(b.config.Own.SmallRequestBytesMax),
-		RequestsMax: int(b.config.Own.InFlightPerConnection), FrameBytesMax: frameBytes(b.config.Own.MemoryLimitBytes),
-		ConnectionsMax: connections(s.ConnectionsMax), ConnectionsPerIPMax: connections(s.ConnectionsPerIPMax),
-		ConnectionsPerIP: perIP(s.ConnectionsPerIPOverrides), IdleMax: s.ConnectionIdleMax,
-	}, b)
-	b.pages.node.Serving(b.server)
-	for _, l := range b.listening {
-		for _, socket := range l.sockets {
-			b.server.Serve(socket, server.Listener{Name: l.name})
-		}
-	}
-}
-
-// connections turns Kafka's "no limit" into the server's.
-func connections(n int32) int {
-	const unlimited = 1<<31 - 1
-	if n == unlimited {
-		return 0
-	}
-	return int(n)
-}
-
-func perIP(m map[string]int32) map[string]int {
-	out := make(map[string]int, len(m))
-	for ip, n := range m {
-		out[ip] = int(n)
-	}
-	return out
-}

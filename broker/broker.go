@@ -5,16 +5,13 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/tidemark/tidemark/broker/inspect"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/config"
@@ -26,6 +23,7 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs/osfs"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol/server"
+	"github.com/tidemark/tidemark/protocol/transport"
 )
 
 // Config is what a Broker is made of. The zero value is a broker with default
@@ -33,22 +31,19 @@ import (
 type Config struct {
 	// Settings are the broker's; nil is the defaults.
 	Settings *config.Broker
-	// Set are settings KEY=VALUE by the names of Kafka's server.properties, for
-	// those who can't make Settings; read when Settings is nil.
-	Set []string
-	// FS replaces the disk, as with InMemory; nil is the machine's. A World has
-	// one of its own.
-	FS vfs.FS
 	// Logger gets events; nil drops them.
 	Logger *zap.Logger
 	// World replaces the clock, the disk and chance; nil is the real ones.
 	World *World
 }
 
-// World is everything that a node needs of the world around it but the
-// network. The simulator brings one of its own.
+// World is everything that a node needs of the world around it. The simulator
+// brings one of its own.
 type World struct {
-	RT       loop.Runtime
+	RT loop.Runtime
+	// Net opens connections to other nodes; nil is TCP if there is a Group, and
+	// no other nodes if there is none.
+	Net      transport.Dialer
 	FS       vfs.FS
 	Rand     *rand.Rand
 	Machine  host.Machine
@@ -61,8 +56,9 @@ type World struct {
 	Group *lifecycle.Group
 }
 
-// Broker is one node: a broker and a controller in one process. Start and Stop
-// are called once each, in this order; every other method from any goroutine.
+// Broker is one node of a cluster: a broker, a controller, or both in one process.
+// Start and Stop are called once each, in this order; every other method from any
+// goroutine.
 type Broker struct {
 	config       *config.Broker
 	logger       *zap.Logger
@@ -75,11 +71,17 @@ type Broker struct {
 	incarnation  metadata.Incarnation
 
 	dirs        *host.Dirs
-	replicas    *host.ReplicaManager
+	replicas    *host.ReplicaManager // nil on a node that is no broker
 	sessions    *host.FetchSessionCache
-	quorum      *quorum.Node
+	quorum      metadataView
+	voter       *quorum.Node // nil on a node without a vote
 	publisher   *publisher
-	membership  *membership
+	beginning   *beginning
+	peers       *peers
+	controller  *controllerChannel
+	alters      *alterSender
+	prober      *prober
+	membership  *membership // nil on a node that is no broker
 	creator     *autoCreator
 	producerIDs *producerIDs
 	produces    produces
@@ -91,7 +93,8 @@ type Broker struct {
 	advertised  []metadata.Listener
 	server      *server.Server
 	brokerEpoch atomic.Int64
-	pages       pages
+	halting     atomic.Bool
+	hangUp      context.CancelFunc // ends connections to other nodes; nil if the world has them
 
 	failOnce sync.Once
 	failed   chan struct{}
@@ -100,20 +103,12 @@ type Broker struct {
 
 // New checks the configuration and returns a broker that has touched nothing.
 func New(c Config) (*Broker, error) {
-	settings, err := c.settings()
-	if err != nil {
-		return nil, err
+	b := &Broker{config: c.Settings, logger: c.Logger, failed: make(chan struct{})}
+	if b.config == nil {
+		b.config = config.Defaults()
 	}
-	b := &Broker{config: settings, logger: c.Logger, failed: make(chan struct{})}
-	b.pages.node = inspect.New(Version(), b.Failure)
 	if b.logger == nil {
 		b.logger = zap.NewNop()
-	}
-	if !b.config.Roles.Broker || !b.config.Roles.Controller {
-		return nil, errors.New("process.roles: this version runs broker and controller in one process only")
-	}
-	if len(b.config.Quorum.Voters) > 1 {
-		return nil, errors.New("controller.quorum.voters: this version runs a quorum of one only")
 	}
 	topic, err := b.config.Topic(nil, nil)
 	if err != nil {
@@ -124,7 +119,7 @@ func New(c Config) (*Broker, error) {
 	if c.World != nil {
 		b.world = *c.World
 	} else {
-		b.realWorld(c.FS)
+		b.realWorld()
 	}
 	b.rt, b.fs, b.rand = b.world.RT, b.world.FS, b.world.Rand
 	binary.BigEndian.PutUint64(b.incarnation[:8], b.rand.Uint64())
@@ -132,16 +127,13 @@ func New(c Config) (*Broker, error) {
 	return b, nil
 }
 
-func (b *Broker) realWorld(disk vfs.FS) {
-	if disk == nil {
-		disk = osfs.New()
-	}
+func (b *Broker) realWorld() {
 	var seed [16]byte
 	crand.Read(seed[:]) // never fails
 	group := new(lifecycle.Group)
 	b.clock = realtime.New(group)
 	b.world = World{
-		RT: b.clock, FS: disk, Group: group, Machine: host.ThisMachine(),
+		RT: b.clock, FS: osfs.New(), Group: group, Machine: host.ThisMachine(),
 		Rand: rand.New(rand.NewPCG(binary.BigEndian.Uint64(seed[:8]), binary.BigEndian.Uint64(seed[8:]))),
 	}
 }
@@ -152,8 +144,12 @@ func (b *Broker) Start(ctx context.Context) error {
 	if err := b.listen(ctx); err != nil {
 		return err
 	}
-	if err := b.openPages(ctx); err != nil {
-		return errors.Join(err, b.Stop(ctx))
+	if b.world.Net == nil && b.world.Group != nil {
+		var live context.Context
+		live, b.hangUp = context.WithCancel(context.WithoutCancel(ctx))
+		b.world.Net = transport.TCP(live, b.world.Group, transport.SocketOptions{
+			ReceiveBuffer: int(b.config.Replication.ReceiveBufferBytes),
+		})
 	}
 	ready := make(chan error, 1)
 	if err := b.Boot(func(err error) { ready <- err }); err != nil {
@@ -164,24 +160,22 @@ func (b *Broker) Start(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, b.Stop(ctx))
 		}
+	case <-b.failed:
+		return b.Stop(ctx) // says why
 	case <-ctx.Done():
 		return errors.Join(ctx.Err(), b.Stop(context.WithoutCancel(ctx)))
 	}
-	b.serve()
+	b.serve(false)
 	return nil
 }
 
-// Addr returns the address of the first client listener, with the port that it
-// really got.
-func (b *Broker) Addr() string {
-	for _, l := range b.listening {
-		return l.addr
-	}
-	return ""
-}
-
 // ClusterID returns the cluster's id, "" before Start.
-func (b *Broker) ClusterID() string { return b.quorum.Image().ClusterID() }
+func (b *Broker) ClusterID() string {
+	if b.quorum == nil {
+		return ""
+	}
+	return b.quorum.Image().ClusterID()
+}
 
 // Failed is closed when the node can't go on; Stop then returns why.
 func (b *Broker) Failed() <-chan struct{} { return b.failed }
@@ -222,21 +216,33 @@ func (b *Broker) drain(ctx context.Context) error {
 	return err
 }
 
-// Stop ends the broker in order: it stops accepting, finishes what is in
-// flight, flushes, and leaves the mark of a clean stop. If ctx ends first, the
-// next start recovers. It returns why the node failed, if it did.
+// Stop ends the broker in order: it hands over what it leads, stops accepting,
+// finishes what is in flight, flushes, and leaves the mark of a clean stop. If
+// ctx ends first, the next start recovers. It returns why the node failed, if it
+// did.
 func (b *Broker) Stop(ctx context.Context) error {
 	var err error
-	b.pages.node.Stopping()
+	if b.quorum != nil && b.Failure() == nil {
+		left := make(chan struct{})
+		b.Leave(func() { close(left) })
+		select {
+		case <-left:
+		case <-ctx.Done():
+		}
+	}
 	if b.server != nil {
 		b.parked.close()
 		err = b.drain(ctx)
-	} else {
-		for _, l := range b.listening {
+	}
+	for i := range b.listening {
+		if l := &b.listening[i]; !l.served {
 			_ = l.close() // nobody was let in yet
 		}
 	}
-	err = errors.Join(err, b.Halt(true), b.closePages(ctx))
+	err = errors.Join(err, b.Halt(true))
+	if b.hangUp != nil {
+		b.hangUp()
+	}
 	if b.clock != nil {
 		b.clock.Stop()
 	}
@@ -246,68 +252,4 @@ func (b *Broker) Stop(ctx context.Context) error {
 	default:
 		return err
 	}
-}
-
-// listen binds every address, so that a port that is taken is told before
-// anything on disk is touched.
-func (b *Broker) listen(ctx context.Context) error {
-	for i := range b.config.Listeners {
-		l := &b.config.Listeners[i]
-		if b.config.IsController(l.Name) {
-			continue
-		}
-		if err := b.bind(ctx, l); err != nil {
-			for _, done := range b.listening {
-				_ = done.close()
-			}
-			return err
-		}
-	}
-	b.advertise()
-	return nil
-}
-
-// bound is a listener with its sockets.
-type bound struct {
-	name    string
-	addr    string // HOST:PORT as configured, with the real port
-	port    int32
-	sockets []net.Listener
-}
-
-func (l *bound) close() error {
-	var err error
-	for _, s := range l.sockets {
-		err = errors.Join(err, s.Close())
-	}
-	return err
-}
-
-// bind opens the sockets of one listener. localhost is two addresses; the
-// second may fail where the machine has no IPv6.
-func (b *Broker) bind(ctx context.Context, l *config.Listener) error {
-	out := bound{name: l.Name, port: l.Port}
-	at := *l
-	for i, addr := range at.Addresses() {
-		if i > 0 && l.Port == 0 {
-			addr = net.JoinHostPort("::1", fmt.Sprint(out.port))
-		}
-		s, err := server.Listen(ctx, addr, server.Socket{
-			Congestion:    b.config.Own.TCPCongestion,
-			SendBuffer:    int(b.config.Server.SendBufferBytes),
-			ReceiveBuffer: int(b.config.Server.ReceiveBufferBytes),
-		})
-		if err != nil && i > 0 {
-			b.logger.Info("not listening on the IPv6 loopback", zap.String("listener", l.Name), zap.Error(err))
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("listener %s: %w", l, err)
-		}
-		out.sockets = append(out.sockets, s)
-		out.port = int32(s.Addr().(*net.TCPAddr).Port)
-	}
-	out.addr = net.JoinHostPort(l.Host, fmt.Sprint(out.port))
-	b.listening = append(b.listening, out)
-	return nil
 }

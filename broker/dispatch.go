@@ -25,17 +25,32 @@ var handlers = [...]handler{
 	protocol.KeyAlterConfigs:            (*Broker).handleForward,
 	protocol.KeyDescribeLogDirs:         (*Broker).handleDescribeLogDirs,
 	protocol.KeyCreatePartitions:        (*Broker).handleForward,
+	protocol.KeyElectLeaders:            (*Broker).handleForward,
 	protocol.KeyIncrementalAlterConfigs: (*Broker).handleForward,
+	protocol.KeyAlterReassignments:      (*Broker).handleForward,
+	protocol.KeyListReassignments:       (*Broker).handleListReassignments,
 	protocol.KeyDescribeQuorum:          (*Broker).handleDescribeQuorum,
+	protocol.KeyAlterPartition:          (*Broker).handleController,
+	protocol.KeyUpdateFeatures:          (*Broker).handleForward,
 	protocol.KeyDescribeCluster:         (*Broker).handleDescribeCluster,
 	protocol.KeyDescribeProducers:       (*Broker).handleDescribeProducers,
+	protocol.KeyBrokerRegistration:      (*Broker).handleController,
+	protocol.KeyBrokerHeartbeat:         (*Broker).handleController,
+	protocol.KeyUnregisterBroker:        (*Broker).handleForward,
+	protocol.KeyAllocateProducerIDs:     (*Broker).handleController,
 	protocol.KeyDescribeTopicPartitions: (*Broker).handleDescribeTopicPartitions,
+	protocol.KeyAddRaftVoter:            (*Broker).handleForward,
+	protocol.KeyRemoveRaftVoter:         (*Broker).handleForward,
 }
 
 // Handle implements server.Handler.
 func (b *Broker) Handle(r *server.Request) {
 	if k := int(r.Header.Key); k >= 0 && k < len(handlers) && handlers[k] != nil {
 		handlers[k](b, r)
+		return
+	}
+	if r.Header.Key >= protocol.FirstPrivateKey && b.config.IsController(r.Listener) {
+		b.handlePrivate(r)
 		return
 	}
 	r.CloseConn("no handler for this API on this listener")

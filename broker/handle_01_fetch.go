@@ -19,6 +19,13 @@ import (
 // max.wait.ms; any error but that of a topic or partition that does not exist,
 // diverging epoch (KIP-595, v12) or data on an older segment answers it at once.
 //
+// A follower's fetch (a replica id of its own) says where the follower's log ends:
+// what is below that it has. It is given what the leader's log has, up to its end,
+// and waits too, but not while it lacks the leader's high watermark (KIP-1166,
+// v18). A broker epoch below the registered one is refused (KIP-903, v15). A
+// consumer that names its rack (v11) is sent to a replica there, if the operator
+// set replica.selector.class (KIP-392); followers serve consumers from version 11.
+//
 // Errors per partition: unknown topic (3, by id 100), not the leader (6, with the
 // leader's id and epoch), epochs (74, 75), OFFSET_OUT_OF_RANGE (1),
 // KAFKA_STORAGE_ERROR (56). For the whole request: 70, 71 and 106 when the
@@ -39,7 +46,15 @@ func (b *Broker) handleFetch(r *server.Request) {
 	p.mustLead = replica >= 0 || req.Version < 11
 	p.maxBytes = int(min(req.MaxBytes, b.config.Server.FetchBytesMax))
 	p.minBytes = min(int(req.MinBytes), p.maxBytes)
-	p.take(b.quorum.Image(), ctx.Partitions(), req.Version, replica)
+	p.take(b.quorum.Image(), ctx.Partitions(), req.Version)
+	p.replica.id = replica
+	if replica >= 0 {
+		p.judge(req)
+		return
+	}
+	if b.rackAware() && req.Version >= 11 {
+		p.rack = req.Rack
+	}
 	p.run(r.Received, req.MaxWaitMillis)
 }
 
@@ -59,7 +74,7 @@ func replyFetchError(r *server.Request, code protocol.Code) {
 }
 
 // take fills the items from what is to be read.
-func (p *pendingFetch) take(img *metadata.Image, parts []*host.FetchPartition, version int16, replica model.BrokerID) {
+func (p *pendingFetch) take(img *metadata.Image, parts []*host.FetchPartition, version int16) {
 	p.items = resize(p.items, len(parts))
 	var topic *metadata.Topic
 	for i, part := range parts {
@@ -67,7 +82,7 @@ func (p *pendingFetch) take(img *metadata.Image, parts []*host.FetchPartition, v
 		if topic == nil || topic.Name != part.Topic && topic.ID != part.TopicID {
 			topic = lookupTopic(img, part.Topic, part.TopicID)
 		}
-		it.part, it.id, it.h, it.code = part, part.TopicID, nil, protocol.CodeNone
+		it.part, it.id, it.h, it.code, it.seen = part, part.TopicID, nil, protocol.CodeNone, nil
 		switch {
 		case topic == nil && version >= 13:
 			it.code = protocol.CodeUnknownTopicID
@@ -78,19 +93,7 @@ func (p *pendingFetch) take(img *metadata.Image, parts []*host.FetchPartition, v
 			it.h = p.b.replicas.GetByID(model.TopicIDPartition{TopicID: topic.ID, Partition: part.Partition})
 			it.code = protocol.CodeNotLeaderOrFollower
 		}
-		if it.h != nil && replica >= 0 {
-			it.h, it.code = nil, strangerCode(part)
-		}
 	}
-}
-
-// strangerCode answers a replica that the partition is not assigned to, which is
-// every other one: this node's partitions have one replica, its own.
-func strangerCode(part *host.FetchPartition) protocol.Code {
-	if part.CurrentEpoch >= 0 {
-		return protocol.CodeUnknownLeaderEpoch
-	}
-	return protocol.CodeNotLeaderOrFollower
 }
 
 // answer sends what readAll left in the items. An incremental answer holds only
@@ -133,7 +136,7 @@ func (p *pendingFetch) choose() (topics int, hints bool) {
 		a := &it.answer
 		it.chosen = p.ctx.Include(it.part, host.FetchOutcome{
 			Code: a.Code, HighWatermark: a.HighWatermark, LogStart: a.LogStartOffset,
-			Bytes: it.region.Len(), Diverging: a.Diverging.Epoch >= 0,
+			Bytes: it.region.Len(), Diverging: a.Diverging.Epoch >= 0, Redirected: a.PreferredReadReplica >= 0,
 		})
 		if !it.chosen {
 			continue
@@ -171,7 +174,6 @@ func (p *pendingFetch) encodeTopic(body *server.FetchBody, i int) int {
 		case !it.chosen:
 			it.region.Release()
 		case it.region.Len() > 0:
-			it.h.Sent(it.region.Len(), false)
 			body.Partition(&it.answer, &it.region)
 		default:
 			body.Partition(&it.answer, nil)

@@ -19,7 +19,11 @@ func (b *Broker) handleAPIVersions(r *server.Request) {
 		r.Reply(resp)
 		return
 	}
-	r.Reply(protocol.NewApiVersionsResponse(req.Version, protocol.OnBroker, b.features()))
+	scope := protocol.OnBroker
+	if b.config.IsController(r.Listener) {
+		scope = protocol.OnController
+	}
+	r.Reply(protocol.NewApiVersionsResponse(req.Version, scope, b.features()))
 }
 
 // features returns what this node supports and what the cluster has finalized.

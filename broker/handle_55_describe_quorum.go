@@ -7,20 +7,28 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/protocol"
 	"github.com/tidemark/tidemark/protocol/server"
+	"github.com/tidemark/tidemark/protocol/transport"
 )
 
 // DescribeQuorum (55), versions 0-2.
 //
 // The state of the metadata quorum as its leader sees it (KIP-595, KIP-836,
 // KIP-853). The only partition that has a quorum is __cluster_metadata-0; any
-// other is UNKNOWN_TOPIC_OR_PARTITION. A node that does not lead the quorum
-// answers NOT_LEADER_OR_FOLLOWER.
+// other is UNKNOWN_TOPIC_OR_PARTITION. A broker passes the question on to the
+// quorum's leader (KIP-836); a controller that does not lead answers
+// NOT_LEADER_OR_FOLLOWER, as does a broker that knows of no leader.
 func (b *Broker) handleDescribeQuorum(r *server.Request) {
 	req := r.Msg.(*kmsg.DescribeQuorumRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeQuorumResponse)
 	d := b.quorum.Describe()
 	if !d.Active {
 		resp.ErrorCode = protocol.CodeNotLeaderOrFollower
+		if at, ok := b.controllerAddress(d.Leader); ok && d.Leader != b.config.NodeID && !b.config.IsController(r.Listener) {
+			if p := b.peers.get(at, transport.ClassForward); p != nil {
+				p.Send(transport.Request{Msg: req, Done: &quorumQuestion{r, resp}})
+				return
+			}
+		}
 		r.Reply(resp)
 		return
 	}
@@ -43,6 +51,22 @@ func (b *Broker) handleDescribeQuorum(r *server.Request) {
 		resp.Nodes = append(resp.Nodes, n)
 	}
 	r.Reply(resp)
+}
+
+// quorumQuestion is a DescribeQuorum request that the quorum's leader answers.
+type quorumQuestion struct {
+	r    *server.Request
+	none *kmsg.DescribeQuorumResponse // if it doesn't
+}
+
+// Received implements transport.Receiver.
+func (q *quorumQuestion) Received(a transport.Answer) {
+	if a.Err != nil {
+		q.r.Reply(q.none)
+		return
+	}
+	q.r.Reply(a.Msg)
+	a.Release()
 }
 
 func (b *Broker) describeQuorum(d *quorum.Description, topic string, partition int32) kmsg.DescribeQuorumResponseTopicPartition {

@@ -1,7 +1,10 @@
 package broker
 
 import (
+	"slices"
+
 	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/config"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol/server"
 )
@@ -12,10 +15,41 @@ import (
 // Connect opens a connection to the first client listener without a socket; see
 // server.LocalConn. It is called after Boot has told that it is done.
 func (b *Broker) Connect(deliver func(frame []byte), wake func()) *server.LocalConn {
-	if b.server == nil {
-		b.serve()
+	for _, l := range b.config.Listeners {
+		if !b.config.IsController(l.Name) {
+			return b.ConnectTo(l.Name, deliver, wake)
+		}
 	}
-	return b.server.Local(server.Listener{Name: b.config.Listeners[0].Name}, deliver, wake)
+	return nil
+}
+
+// ConnectTo is Connect for a listener by its name. The controller's can be
+// connected to as soon as Boot has returned; nil says that there is no listener
+// of that name, or that the node stops.
+func (b *Broker) ConnectTo(listener string, deliver func(frame []byte), wake func()) *server.LocalConn {
+	known := slices.ContainsFunc(b.config.Listeners, func(l config.Listener) bool { return l.Name == listener })
+	if !known || b.server == nil {
+		return nil
+	}
+	return b.server.Local(b.listenerOf(listener), deliver, wake)
+}
+
+// Leave hands over what this node leads, partitions first and then the metadata
+// quorum, and tells done when it may go, or when that has taken too long. An
+// orderly stop begins with it.
+func (b *Broker) Leave(done func()) {
+	resign := func() {
+		if b.voter == nil {
+			done()
+			return
+		}
+		b.voter.Resign(done)
+	}
+	if b.membership == nil {
+		resign()
+		return
+	}
+	b.membership.leave(resign)
 }
 
 // Replicas returns the partitions of this node; nil before Boot.

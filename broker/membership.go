@@ -2,6 +2,8 @@ package broker
 
 import (
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
@@ -14,19 +16,29 @@ import (
 	"github.com/tidemark/tidemark/protocol"
 )
 
-// membership keeps this broker a member of the cluster: it registers once and
-// then sends heartbeats until it is stopped. Source: KIP-631.
+// membership keeps this broker a member of the cluster: it registers, sends
+// heartbeats, and says goodbye. Source: KIP-631.
+//
+// It registers again, under another broker epoch, if an administrator
+// unregistered the broker; another process that registers under its number ends
+// this one.
 type membership struct {
 	b        *Broker
 	box      *loop.Box[memberMsg]
 	interval model.Instant // between heartbeats, ns
+	term     atomic.Int32  // of the newest image, to notice another controller
 
 	// What follows belongs to the loop.
 
 	epoch    model.BrokerEpoch
-	next     model.Instant // when the next heartbeat is due; Never while one is out
+	next     model.Instant // when the next heartbeat is due; Never while none is
+	out      bool          // a request is on its way
+	sentAt   model.Instant // when it was sent
 	beats    int64         // heartbeats sent
 	onMember func(error)   // told once, when unfenced or refused
+	onLeft   func()        // told once, when the controller lets this broker go
+	leaveBy  model.Instant // when it goes without
+	damage   damageReporter
 	stopped  bool
 }
 
@@ -34,8 +46,12 @@ type membership struct {
 type memberMsg struct {
 	join       *joinMsg
 	registered *kmsg.BrokerRegistrationResponse
+	inForce    bool // the image with the registration is
 	beat       *kmsg.BrokerHeartbeatResponse
+	reported   *controller.DamageReport
 	failed     error
+	newTerm    bool
+	leave      func()
 	stop       bool
 }
 
@@ -47,9 +63,10 @@ type joinMsg struct {
 
 func newMembership(b *Broker) *membership {
 	m := &membership{
-		b: b, epoch: model.NoBrokerEpoch, next: model.Never,
+		b: b, epoch: model.NoBrokerEpoch, next: model.Never, leaveBy: model.Never,
 		interval: model.Instant(b.config.Quorum.BrokerHeartbeatInterval),
 	}
+	m.damage.b = b
 	m.box = loop.NewBox[memberMsg](m, b.rt)
 	return m
 }
@@ -60,31 +77,87 @@ func (m *membership) join(facts controller.RegistrationFacts, done func(error)) 
 	m.box.Post(memberMsg{join: &joinMsg{facts: facts, done: done}})
 }
 
+// leave asks the controller to move what this broker leads and tells done when
+// that is done, or has taken too long.
+func (m *membership) leave(done func()) { m.box.Post(memberMsg{leave: done}) }
+
 // stop ends the heartbeats.
 func (m *membership) stop() { m.box.Post(memberMsg{stop: true}) }
+
+// image notices that another term began: the new controller hears of this broker
+// at once, over a connection whose end it would notice. A quorum.Subscriber.
+func (m *membership) image(img *metadata.Image, _ *metadata.Delta) {
+	if term := int32(img.At().Epoch); term != m.term.Swap(term) {
+		m.box.Post(memberMsg{newTerm: true})
+	}
+}
 
 // Handle implements loop.Handler.
 func (m *membership) Handle(now model.Now, msg memberMsg, out *loop.Outbox) {
 	switch {
+	case msg.stop:
+		m.stopped, m.next, m.leaveBy = true, model.Never, model.Never
+		m.left(out)
+	case m.stopped:
+		if msg.leave != nil {
+			out.Add(&goodbye{msg.leave})
+		}
 	case msg.join != nil:
 		m.onMember = msg.join.done
-		out.Add(&submission{m.b, controller.Command{Request: m.registration(), Registration: &msg.join.facts}, m.box})
+		m.register(out, msg.join.facts, m.b.config.Quorum.RegistrationTimeout)
 	case msg.registered != nil:
-		m.registered(now, msg.registered)
+		m.registered(now, msg.registered, out)
+	case msg.inForce:
+		m.next = now.Mono
 	case msg.beat != nil:
 		m.answered(now, msg.beat, out)
+	case msg.reported != nil:
+		m.damage.accepted(msg.reported)
 	case msg.failed != nil:
-		m.member(msg.failed)
-		m.next = now.Mono + m.interval
-	case msg.stop:
-		m.stopped, m.next = true, model.Never
+		m.failed(now, msg.failed)
+	case msg.newTerm:
+		if m.epoch != model.NoBrokerEpoch && !m.out {
+			m.next = now.Mono
+		}
+	case msg.leave != nil:
+		m.onLeft = msg.leave
+		m.leaveBy = now.Mono + leaveMax
+		if m.epoch == model.NoBrokerEpoch || m.alone() {
+			m.left(out)
+			return
+		}
+		if !m.out {
+			m.next = now.Mono
+		}
 	}
+}
+
+// leaveMax bounds how long a stop waits for its leaderships to be taken over: with
+// drainMax it is less than what supervisors wait before they kill.
+const leaveMax = model.Instant(5 * time.Second)
+
+// alone reports whether there is nobody to hand anything to.
+func (m *membership) alone() bool {
+	if !m.b.config.Quorum.ControlledShutdown {
+		return true
+	}
+	for _, reg := range m.b.quorum.Image().Brokers() {
+		if reg.ID != m.b.config.NodeID && reg.Active() {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *membership) register(out *loop.Outbox, facts controller.RegistrationFacts, patience time.Duration) {
+	m.out, m.next = true, model.Never
+	out.Add(&memberRequest{m.b, controller.Command{Request: m.registration(), Registration: &facts}, patience, m.box})
 }
 
 func (m *membership) registration() *kmsg.BrokerRegistrationRequest {
 	c := m.b.config
 	req := kmsg.NewPtrBrokerRegistrationRequest()
-	req.Version = 4
+	req.Version = registrationVersion
 	req.BrokerID, req.ClusterID, req.IncarnationID = int32(c.NodeID), m.b.quorum.Image().ClusterID(), m.b.incarnation
 	if c.Rack != "" {
 		req.Rack = &c.Rack
@@ -107,30 +180,63 @@ func (m *membership) registration() *kmsg.BrokerRegistrationRequest {
 	return req
 }
 
-func (m *membership) registered(now model.Now, resp *kmsg.BrokerRegistrationResponse) {
+func (m *membership) registered(now model.Now, resp *kmsg.BrokerRegistrationResponse, out *loop.Outbox) {
+	m.out = false
 	if resp.ErrorCode != protocol.CodeNone {
-		m.member(fmt.Errorf("the controller refused to register broker %d: error code %d", m.b.config.NodeID, resp.ErrorCode))
+		m.failed(now, fmt.Errorf("the controller refused to register broker %d: error code %d", m.b.config.NodeID, resp.ErrorCode))
 		return
 	}
 	m.epoch = model.BrokerEpoch(resp.BrokerEpoch)
 	m.b.brokerEpoch.Store(int64(m.epoch))
 	m.b.replicas.Registered(m.epoch)
-	m.next = now.Mono
+	// The first heartbeat waits for the image that holds the registration: before
+	// that the controller would not let this broker in.
+	out.Add(&registrationInForce{m})
 }
 
+// registrationInForce waits for the image with the registration.
+type registrationInForce struct{ m *membership }
+
+// Deliver implements loop.Delivery, twice: after the loop, and when the image is
+// in force.
+func (r *registrationInForce) Deliver(model.Now) {
+	r.m.b.publisher.await(model.Offset(r.m.b.epoch()), (*registrationApplied)(r))
+}
+
+type registrationApplied registrationInForce
+
+// Deliver implements loop.Delivery.
+func (r *registrationApplied) Deliver(model.Now) { r.m.box.Post(memberMsg{inForce: true}) }
+
 func (m *membership) answered(now model.Now, resp *kmsg.BrokerHeartbeatResponse, out *loop.Outbox) {
-	if m.stopped {
-		return
-	}
+	m.out = false
 	m.next = now.Mono + m.interval
 	switch {
+	case resp.ErrorCode == protocol.CodeBrokerIDNotRegistered:
+		m.b.logger.Warn("this broker was unregistered and registers again", zap.Int64("broker_epoch", int64(m.epoch)))
+		facts := m.b.registrationFacts()
+		facts.Stop = metadata.StopProcess // what it holds it has held all the time
+		m.register(out, facts, forever)
+	case resp.ErrorCode == protocol.CodeStaleBrokerEpoch:
+		err := fmt.Errorf("another process registered as broker %d", m.b.config.NodeID)
+		m.member(err)
+		m.b.fail(err)
 	case resp.ErrorCode != protocol.CodeNone:
 		m.b.logger.Warn("heartbeat refused", zap.Int16("code", resp.ErrorCode), zap.Int64("broker_epoch", int64(m.epoch)))
-		if resp.ErrorCode == protocol.CodeStaleBrokerEpoch || resp.ErrorCode == protocol.CodeBrokerIDNotRegistered {
-			err := fmt.Errorf("another process registered as broker %d", m.b.config.NodeID)
-			m.member(err)
-			m.b.fail(err)
-		}
+	default:
+		m.heard(now, resp, out)
+	}
+}
+
+// heard takes the word of a controller that has confirmed that it is the active
+// one.
+func (m *membership) heard(now model.Now, resp *kmsg.BrokerHeartbeatResponse, out *loop.Outbox) {
+	m.b.controllerHeard(m.sentAt)
+	switch {
+	case m.onLeft != nil && resp.ShouldShutdown:
+		m.left(out)
+	case m.onLeft != nil:
+		m.next = now.Mono + leavingInterval
 	case !resp.IsFenced:
 		out.Add(&heartbeatNote{m.b.dirs, m.beats})
 		m.member(nil)
@@ -139,6 +245,34 @@ func (m *membership) answered(now model.Now, resp *kmsg.BrokerHeartbeatResponse,
 		// heartbeat is not kept waiting for the full interval.
 		m.next = now.Mono + m.interval/100
 	}
+}
+
+// leavingInterval is how often a broker that wants to stop asks whether it may.
+const leavingInterval model.Instant = 50_000_000
+
+// left tells whoever waits that the broker may go.
+func (m *membership) left(out *loop.Outbox) {
+	if m.onLeft != nil {
+		out.Add(&goodbye{m.onLeft})
+	}
+	m.onLeft, m.leaveBy, m.next, m.stopped = nil, model.Never, model.Never, true
+}
+
+// goodbye calls a function after the loop was released.
+type goodbye struct{ done func() }
+
+// Deliver implements loop.Delivery.
+func (g *goodbye) Deliver(model.Now) { g.done() }
+
+// failed is told that no controller answered, or that it refused.
+func (m *membership) failed(now model.Now, err error) {
+	m.out = false
+	if m.epoch == model.NoBrokerEpoch {
+		m.member(err)
+		return
+	}
+	m.b.logger.Warn("no answer to a heartbeat", zap.Error(err))
+	m.next = now.Mono + m.interval/10
 }
 
 // heartbeatNote writes down that a heartbeat was acknowledged, after the loop was
@@ -160,35 +294,53 @@ func (m *membership) member(err error) {
 }
 
 // NextDeadline implements loop.Handler.
-func (m *membership) NextDeadline() model.Instant { return m.next }
+func (m *membership) NextDeadline() model.Instant {
+	if m.out {
+		return m.leaveBy
+	}
+	return min(m.next, m.leaveBy)
+}
 
 // Tick implements loop.Handler: a heartbeat is due.
-func (m *membership) Tick(_ model.Now, out *loop.Outbox) {
-	m.next = model.Never
+func (m *membership) Tick(now model.Now, out *loop.Outbox) {
+	if now.Mono >= m.leaveBy {
+		m.b.logger.Warn("the controller did not take over all leaderships in time")
+		m.left(out)
+		return
+	}
+	if m.out || now.Mono < m.next {
+		return
+	}
+	m.out, m.next, m.sentAt = true, model.Never, now.Mono
 	m.beats++
 	req := kmsg.NewPtrBrokerHeartbeatRequest()
 	req.Version = 1
 	req.BrokerID, req.BrokerEpoch = int32(m.b.config.NodeID), int64(m.epoch)
-	req.CurrentMetadataOffset = int64(m.b.quorum.Image().At().Offset)
+	req.CurrentMetadataOffset = int64(m.b.publisher.inForce())
+	req.WantShutdown = m.onLeft != nil
 	for _, d := range m.b.dirs.All() {
 		if !d.Online() {
 			req.OfflineLogDirs = append(req.OfflineLogDirs, d.ID())
 		}
 	}
-	out.Add(&submission{m.b, controller.Command{Request: req}, m.box})
+	out.Add(&memberRequest{m.b, controller.Command{Request: req}, time.Duration(m.interval), m.box})
+	if r := m.damage.due(m.epoch); r != nil {
+		out.Add(&damageRequest{m, r})
+	}
 }
 
-// submission hands a command to the controller after the loop was released and
-// brings the answer back as a message.
-type submission struct {
-	b   *Broker
-	cmd controller.Command
-	box *loop.Box[memberMsg]
+// memberRequest hands a command to the controller after the loop was released
+// and brings the answer back as a message.
+type memberRequest struct {
+	b        *Broker
+	cmd      controller.Command
+	patience time.Duration
+	box      *loop.Box[memberMsg]
 }
 
 // Deliver implements loop.Delivery.
-func (s *submission) Deliver(model.Now) {
-	s.b.submit(s.cmd, func(resp kmsg.Response, _ model.OffsetAndEpoch, err error) {
+func (s *memberRequest) Deliver(model.Now) {
+	s.b.controller.submit(s.cmd, s.patience, completion(func(resp kmsg.Response, _ model.OffsetAndEpoch, err error) {
 		if err != nil {
 			s.box.Post(memberMsg{failed: err})
 			return
@@ -199,7 +351,7 @@ func (s *submission) Deliver(model.Now) {
 		case *kmsg.BrokerHeartbeatResponse:
 			s.box.Post(memberMsg{beat: r})
 		}
-	})
+	}))
 }
 
 // supportedFeatures are the features that this node can run at.

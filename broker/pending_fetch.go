@@ -40,6 +40,8 @@ type pendingFetch struct {
 	mustLead  bool
 	minBytes  int
 	maxBytes  int
+	rack      string // of a consumer that may be sent to a nearer replica; "" for others
+	replica   replicaFetch
 	waited    bool
 
 	// turns counts who wants the fetch looked at. Whoever raises it from 0 looks,
@@ -64,6 +66,7 @@ func (p *pendingFetch) run(now model.Now, waitMillis int32) {
 			p.register(int32(i))
 		}
 	}
+	p.waitForHighWatermarks()
 	p.b.rt.SetDeadline(p, now.Mono+model.Instant(waitMillis)*nanosPerMilli)
 	p.look(1)
 }
@@ -84,7 +87,10 @@ func (p *pendingFetch) shouldWait(bytes int) bool {
 			continue
 		}
 		waiting = true
-		if it.answer.Code != protocol.CodeNone || it.answer.Diverging.Epoch >= 0 {
+		if it.answer.Code != protocol.CodeNone || it.answer.Diverging.Epoch >= 0 || it.answer.PreferredReadReplica >= 0 {
+			return false
+		}
+		if p.replica.lacksHighWatermark(it) {
 			return false
 		}
 		// Data on a segment that is no longer written will not grow, and an
@@ -106,13 +112,17 @@ func (it *fetchItem) capped() bool {
 func (p *pendingFetch) register(i int32) {
 	it := &p.items[i]
 	it.woken.Store(false)
-	it.wait.Waiter, it.wait.Slot, it.wait.From, it.wait.Bound, it.wait.Seen = p, i, it.part.Offset, host.BoundOf(p.isolation), it.seen
+	it.wait.Waiter, it.wait.Slot, it.wait.From, it.wait.Bound, it.wait.Seen = p, i, it.part.Offset, p.bound(), it.seen
 	it.h.Wait(&it.wait)
 }
 
 // FetchReady implements host.FetchWaiter.
 func (p *pendingFetch) FetchReady(slot int32) {
-	p.items[slot].woken.Store(true)
+	if n := int32(len(p.items)); slot >= n {
+		p.replica.waits[slot-n].woken.Store(true)
+	} else {
+		p.items[slot].woken.Store(true)
+	}
 	if p.turns.Add(1) == 1 {
 		p.look(1)
 	}
@@ -139,6 +149,7 @@ func (p *pendingFetch) look(seen int32) {
 				p.register(int32(i))
 			}
 		}
+		p.waitForHighWatermarks()
 		if p.turns.CompareAndSwap(seen, 0) {
 			return
 		}
@@ -159,9 +170,9 @@ func (p *pendingFetch) enough() bool {
 			continue
 		}
 		s := it.h.State()
-		bounds := s.FetchBounds(it.part.Offset, it.part.CurrentEpoch, it.part.LastEpoch, p.isolation, p.mustLead)
+		bounds := p.bounds(s, it.part)
 		it.seen = s
-		if bounds.Code != protocol.CodeNone || bounds.Diverging.Epoch >= 0 {
+		if bounds.Code != protocol.CodeNone || bounds.Diverging.Epoch >= 0 || p.replica.lacksHighWatermark(it) {
 			return true
 		}
 		if it.part.Offset < bounds.End {
@@ -180,6 +191,7 @@ func (p *pendingFetch) finish() {
 			it.h.Cancel(&it.wait)
 		}
 	}
+	p.cancelHighWatermarks()
 	p.readAll()
 	p.answer()
 }
@@ -207,12 +219,12 @@ func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
 	it.answer.ReadCommitted = p.isolation == host.ReadCommitted
 	it.poll = false
 	if it.h == nil {
-		it.answer.Code = it.code
+		it.fail(it.code)
 		return
 	}
 	s := it.h.State()
 	it.seen = s
-	bounds := s.FetchBounds(it.part.Offset, it.part.CurrentEpoch, it.part.LastEpoch, p.isolation, p.mustLead)
+	bounds := p.bounds(s, it.part)
 	if bounds.Code != protocol.CodeNone {
 		it.fail(bounds.Code)
 		return
@@ -221,6 +233,11 @@ func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
 	if bounds.Diverging.Epoch >= 0 {
 		it.answer.Diverging = bounds.Diverging
 		return
+	}
+	if p.rack != "" {
+		if it.answer.PreferredReadReplica = p.b.nearest(s, it.part.Offset, p.rack, p.r.Listener); it.answer.PreferredReadReplica >= 0 {
+			return
+		}
 	}
 	it.poll = bounds.Poll
 	if it.part.Offset >= bounds.End {
@@ -295,6 +312,6 @@ func (p *pendingFetch) Recycle() {
 		return
 	}
 	b := p.b
-	p.b, p.r, p.ctx = nil, nil, nil
+	p.b, p.r, p.ctx, p.rack = nil, nil, nil, ""
 	b.fetches.pool.Put(p)
 }

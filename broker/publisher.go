@@ -72,6 +72,13 @@ func (p *publisher) await(at model.Offset, done loop.Delivery) {
 	p.wake()
 }
 
+// inForce returns the offset of the last image in force, NoOffset before start.
+func (p *publisher) inForce() model.Offset {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.applied
+}
+
 // wake asks for a spare unless one is at work, and unlocks.
 func (p *publisher) wake() {
 	call := p.loaded && !p.called && !p.running && !p.closed

@@ -14,17 +14,37 @@ type completion func(resp kmsg.Response, at model.OffsetAndEpoch, err error)
 // Done implements quorum.Completion.
 func (c completion) Done(resp kmsg.Response, at model.OffsetAndEpoch, err error) { c(resp, at, err) }
 
-// submit hands a command to the controller.
-func (b *Broker) submit(cmd controller.Command, done completion) { b.quorum.Submit(cmd, done) }
+// submit hands a command to the active controller.
+func (b *Broker) submit(cmd controller.Command, done completion) {
+	b.controller.submit(cmd, b.config.Server.RequestTimeout, done)
+}
 
 // handleForward passes an admin request to the controller and answers with what
 // it says. The response says of itself what went wrong, so an error needs no
 // word of ours. Serves CreateTopics (19), DeleteTopics (20), AlterConfigs (33),
-// CreatePartitions (37) and IncrementalAlterConfigs (44), whose rules stand in
-// package controller.
+// CreatePartitions (37), ElectLeaders (43), IncrementalAlterConfigs (44),
+// AlterPartitionReassignments (45), UpdateFeatures (57), UnregisterBroker (64),
+// AddRaftVoter (80) and RemoveRaftVoter (81), whose rules stand in package
+// controller.
+//
+// Every broker takes them and asks the active controller on the client's behalf
+// (KIP-590). A controller that is asked itself and is not the active one says so.
 func (b *Broker) handleForward(r *server.Request) {
 	cmd := controller.Command{Request: r.Msg, Deadline: b.deadline(r, timeoutOf(r.Msg))}
-	b.submitApplied(cmd, func(resp kmsg.Response, _ model.OffsetAndEpoch, _ error) { r.Reply(resp) })
+	if b.config.IsController(r.Listener) {
+		b.handleAsController(r, cmd)
+		return
+	}
+	b.submitApplied(cmd, func(resp kmsg.Response, _ model.OffsetAndEpoch, _ error) { replyOrClose(r, resp) })
+}
+
+// replyOrClose answers, unless the controller did not know the request at all.
+func replyOrClose(r *server.Request, resp kmsg.Response) {
+	if resp == nil {
+		r.CloseConn("the controller does not serve this request")
+		return
+	}
+	r.Reply(resp)
 }
 
 // submitApplied is submit, but done is told only once this broker itself acts on
@@ -67,3 +87,7 @@ func timeoutOf(m kmsg.Request) int32 {
 	}
 	return 0
 }
+
+// controllerHeard tells the partitions that an active controller has confirmed
+// its term after an instant.
+func (b *Broker) controllerHeard(at model.Instant) { b.replicas.ControllerHeard(at) }

@@ -74,6 +74,9 @@ func guardRequest(w *walk, key, v int16) bool {
 		guardDescribeProducers(w)
 	case KeyDescribeTopicPartitions:
 		guardDescribeTopicPartitions(w)
+	case KeyElectLeaders, KeyAlterReassignments, KeyListReassignments, KeyUpdateFeatures, KeyUnregisterBroker,
+		KeyAddRaftVoter, KeyRemoveRaftVoter:
+		guardCluster(w, key, v)
 	case KeyAlterPartition:
 		guardAlterPartition(w, v)
 	case KeyBrokerRegistration:

@@ -19,15 +19,22 @@ const (
 	KeyAlterConfigs            int16 = 33
 	KeyDescribeLogDirs         int16 = 35
 	KeyCreatePartitions        int16 = 37
+	KeyElectLeaders            int16 = 43
 	KeyIncrementalAlterConfigs int16 = 44
+	KeyAlterReassignments      int16 = 45
+	KeyListReassignments       int16 = 46
 	KeyDescribeQuorum          int16 = 55
 	KeyAlterPartition          int16 = 56
+	KeyUpdateFeatures          int16 = 57
 	KeyDescribeCluster         int16 = 60
 	KeyDescribeProducers       int16 = 61
 	KeyBrokerRegistration      int16 = 62
 	KeyBrokerHeartbeat         int16 = 63
+	KeyUnregisterBroker        int16 = 64
 	KeyAllocateProducerIDs     int16 = 67
 	KeyDescribeTopicPartitions int16 = 75
+	KeyAddRaftVoter            int16 = 80
+	KeyRemoveRaftVoter         int16 = 81
 )
 
 // table is the truth about what is served: ApiVersions answers, dispatch and
@@ -86,14 +93,26 @@ var table = [...]API{
 	KeyCreatePartitions: {
 		Key: KeyCreatePartitions, Name: "CreatePartitions", Min: 0, Max: 3, ServedMin: 0, Flexible: 2, Class: ClassAdmin, Scope: OnBroker | OnController,
 	},
+	KeyElectLeaders: {
+		Key: KeyElectLeaders, Name: "ElectLeaders", Min: 0, Max: 2, ServedMin: 0, Flexible: 2, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
 	KeyIncrementalAlterConfigs: {
 		Key: KeyIncrementalAlterConfigs, Name: "IncrementalAlterConfigs", Min: 0, Max: 1, ServedMin: 0, Flexible: 1, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
+	KeyAlterReassignments: {
+		Key: KeyAlterReassignments, Name: "AlterPartitionReassignments", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
+	KeyListReassignments: {
+		Key: KeyListReassignments, Name: "ListPartitionReassignments", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker | OnController,
 	},
 	KeyDescribeQuorum: {
 		Key: KeyDescribeQuorum, Name: "DescribeQuorum", Min: 0, Max: 2, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker | OnController,
 	},
 	KeyAlterPartition: {
 		Key: KeyAlterPartition, Name: "AlterPartition", Min: 2, Max: 3, ServedMin: 2, Flexible: 0, Class: ClassController, Scope: OnController,
+	},
+	KeyUpdateFeatures: {
+		Key: KeyUpdateFeatures, Name: "UpdateFeatures", Min: 0, Max: 2, ServedMin: 0, Flexible: 0, Class: ClassAdmin, Scope: OnBroker | OnController,
 	},
 	KeyDescribeCluster: {
 		Key: KeyDescribeCluster, Name: "DescribeCluster", Min: 0, Max: 2, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker | OnController,
@@ -107,10 +126,19 @@ var table = [...]API{
 	KeyBrokerHeartbeat: {
 		Key: KeyBrokerHeartbeat, Name: "BrokerHeartbeat", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassController, Scope: OnController,
 	},
+	KeyUnregisterBroker: {
+		Key: KeyUnregisterBroker, Name: "UnregisterBroker", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
 	KeyAllocateProducerIDs: {
 		Key: KeyAllocateProducerIDs, Name: "AllocateProducerIds", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassController, Scope: OnController,
 	},
 	KeyDescribeTopicPartitions: {
 		Key: KeyDescribeTopicPartitions, Name: "DescribeTopicPartitions", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,
+	},
+	KeyAddRaftVoter: {
+		Key: KeyAddRaftVoter, Name: "AddRaftVoter", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassAdmin, Scope: OnBroker | OnController,
+	},
+	KeyRemoveRaftVoter: {
+		Key: KeyRemoveRaftVoter, Name: "RemoveRaftVoter", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassAdmin, Scope: OnBroker | OnController,
 	},
 }

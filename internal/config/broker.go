@@ -184,6 +184,8 @@ type Replication struct {
 	ReceiveBufferBytes int32
 	// Fetchers is how many fetchers a broker runs towards each other broker.
 	Fetchers int32
+	// SelectorClass says which replica consumers are told to read from.
+	SelectorClass string
 }
 
 // Producers is the settings of idempotent producers.

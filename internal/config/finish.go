@@ -214,9 +214,12 @@ func (b *Broker) finishQuorum(*Warnings) error {
 	return nil
 }
 
-func (b *Broker) finishLimits(*Warnings) error {
+func (b *Broker) finishLimits(warn *Warnings) error {
 	overrides, _ := b.text("max.connections.per.ip.overrides")
 	b.Server.ConnectionsPerIPOverrides, _ = parseIPOverrides(overrides)
+	if selector := b.Replication.SelectorClass; selector != "" && !b.Replication.RackAware() && !strings.HasSuffix(selector, ".LeaderSelector") {
+		warn.Notes = append(warn.Notes, fmt.Sprintf("replica.selector.class is %s, which is not known here: consumers read from leaders.", selector))
+	}
 	r, q := b.Replication, b.Quorum
 	switch {
 	case r.FetchWaitMax > r.LagMax:

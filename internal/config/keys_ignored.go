@@ -153,7 +153,6 @@ var ignoredKeys = []Key{
 	{Name: "remote.log.storage.manager.impl.prefix", Type: String, Default: "rsm.config.", Ignored: noTiers},
 	{Name: "remote.log.storage.system.enable", Type: Bool, Default: "false", Ignored: noTiers},
 	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: Long, Default: "9223372036854775807", Want: atLeast(0), Update: ClusterWide, Internal: true, Ignored: noMove},
-	{Name: "replica.selector.class", Type: String, Null: true, Ignored: noRack},
 	{Name: "replication.quota.window.num", Type: Int, Default: "11", Want: atLeast(1), Ignored: noThrottle},
 	{Name: "replication.quota.window.size.seconds", Type: Int, Default: "1", Want: atLeast(1), Ignored: noThrottle},
 	{Name: "sasl.client.callback.handler.class", Type: Class, Null: true, Ignored: noSASL},

@@ -20,4 +20,13 @@ var replicationKeys = []Key{
 		Doc: "Kernel receive buffer of a follower's connection; -1 leaves it to the kernel."},
 	{Name: "num.replica.fetchers", Type: Int, Default: "1", Want: atLeast(1), Update: ClusterWide, broker: func(b *Broker) any { return &b.Replication.Fetchers },
 		Doc: "Fetchers that a broker runs towards each broker it follows."},
+	{Name: "replica.selector.class", Type: String, Null: true, broker: func(b *Broker) any { return &b.Replication.SelectorClass },
+		Doc: "Which replica a consumer is told to read from: " + rackAwareSelector + " sends it to one in its own rack. Not set, and any other class, mean the leader."},
 }
+
+// rackAwareSelector is the one class of Apache Kafka whose behaviour
+// replica.selector.class can ask for.
+const rackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+// RackAware reports whether consumers are sent to a replica in their rack.
+func (r *Replication) RackAware() bool { return r.SelectorClass == rackAwareSelector }

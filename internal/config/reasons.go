@@ -22,7 +22,6 @@ const (
 	noMove      = "replicas are not moved between log directories"
 	noPull      = "the quorum replicates by Raft messages, not by fetching"
 	noClean     = "this version does not compact"
-	noRack      = "consumers are not told to read from a nearer replica"
 	noBuffers   = "buffers grow as needed under one memory limit"
 	noCordon    = "log directories cannot be cordoned"
 	noEarly     = "all listeners open once the node is ready"

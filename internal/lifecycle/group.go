@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -68,13 +67,6 @@ func (g *Group) Names() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// Counts returns how many goroutines run now under each name.
-func (g *Group) Counts() map[string]int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return maps.Clone(g.running)
 }
 
 // Done returns a channel that is closed once nothing runs any more. A

@@ -79,21 +79,19 @@ func (j *cutJob) run() error {
 		}
 	}
 	var err error
-	var removed log.Removal
 	switch w := &j.write; w.Kind {
 	case partition.WriteTruncate:
-		removed, err = j.plog.Truncate(w.Offset)
+		_, err = j.plog.Truncate(w.Offset)
 	case partition.WriteRestart:
-		removed, err = j.plog.TruncateFullyAndStartAt(w.Offset)
+		_, err = j.plog.TruncateFullyAndStartAt(w.Offset)
 	case partition.WriteRefill:
-		removed, err = j.refill()
+		err = j.refill()
 	default:
 		assert.Unreachable("write %d cuts nothing", w.Kind)
 	}
 	if err != nil {
 		return err
 	}
-	j.h.m.counters.cut(&removed)
 	// Readers may still be in what was cut; a later cut or the stop tries again.
 	if _, err := j.plog.Reclaim(); err != nil {
 		j.h.m.logger.Warn("bytes that were cut from a log are still in its files", name(j.h), zap.Error(err))
@@ -101,17 +99,16 @@ func (j *cutJob) run() error {
 	return nil
 }
 
-func (j *cutJob) refill() (log.Removal, error) {
-	removed, err := j.plog.TruncateFullyAndStartAt(j.write.Offset)
-	if err != nil {
-		return removed, err
+func (j *cutJob) refill() error {
+	if _, err := j.plog.TruncateFullyAndStartAt(j.write.Offset); err != nil {
+		return err
 	}
 	info, err := j.plog.Append(j.now, j.write.Set)
 	if err != nil {
-		return removed, err
+		return err
 	}
 	j.rolled = info.Rolled
-	return removed, j.plog.IncrementLogStart(j.write.Start)
+	return j.plog.IncrementLogStart(j.write.Start)
 }
 
 // Done has the partition look.

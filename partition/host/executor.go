@@ -78,7 +78,6 @@ func (h *Hosted) execute(now model.Now, w partition.Write) partition.Written {
 		rolled, newest = info.Rolled, info.MaxTimestamp
 		if err == nil {
 			h.unsyncedBytes += int64(info.Bytes)
-			h.appended(&info)
 			rolled = rolled || h.unsyncedBytes >= flushEvery
 		}
 	case partition.WriteEpoch:

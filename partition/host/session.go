@@ -20,7 +20,10 @@ type FetchPartition struct {
 	LastEpoch    model.LeaderEpoch
 	// LogStart is the follower's log start, -1 from a consumer.
 	LogStart model.Offset
-	MaxBytes int32
+	// HighWatermark is the one that a follower knows, -1 if none; the greatest
+	// number if the request can't say (KIP-1166).
+	HighWatermark model.Offset
+	MaxBytes      int32
 
 	// What the client was told last; -1 when nothing, or an error.
 	sentHighWatermark model.Offset
@@ -42,7 +45,7 @@ func (p *FetchPartition) key() sessionKey { return sessionKey{p.Topic, p.TopicID
 func (p *FetchPartition) ask(r *kmsg.FetchRequestTopicPartition) {
 	p.Offset, p.MaxBytes = model.Offset(r.FetchOffset), r.PartitionMaxBytes
 	p.CurrentEpoch, p.LastEpoch = model.LeaderEpoch(r.CurrentLeaderEpoch), model.LeaderEpoch(r.LastFetchedEpoch)
-	p.LogStart = model.Offset(r.LogStartOffset)
+	p.LogStart, p.HighWatermark = model.Offset(r.LogStartOffset), model.Offset(r.HighWatermark)
 }
 
 // FetchOutcome is what of a partition's answer decides whether an incremental

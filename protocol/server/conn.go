@@ -51,7 +51,6 @@ type Conn struct {
 	draining bool      // no more requests are read
 	polite   bool      // the peer did no wrong: let it read its answers before the end
 	dead     bool      // closed
-	quiet    answered  // requests without an answer that were not counted yet
 
 	onClose []func()
 }
@@ -189,7 +188,7 @@ func (c *Conn) keep(r *Request, a *answer) {
 	r.slot.kept, r.slot.close, r.slot.why = true, a.close, a.why
 	if a.msg != nil || a.raw != nil || a.fetch != nil {
 		r.slot.ready = newOutgoing()
-		r.slot.ready.add(r, a)
+		r.slot.ready.add(&r.Header, a)
 	}
 }
 
@@ -201,9 +200,7 @@ func (c *Conn) release(r *Request, a *answer) {
 		if c.out == nil {
 			c.out = newOutgoing()
 		}
-		c.out.add(r, a)
-	} else if !a.close {
-		c.noteQuiet(r)
+		c.out.add(&r.Header, a)
 	}
 	c.pop()
 	c.closeAfter(r, a.close, a.why)
@@ -216,8 +213,6 @@ func (c *Conn) release(r *Request, a *answer) {
 			} else {
 				c.out.join(ready)
 			}
-		} else if !next.slot.close {
-			c.noteQuiet(next)
 		}
 		c.pop()
 		c.closeAfter(next, next.slot.close, next.slot.why)

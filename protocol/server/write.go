@@ -122,7 +122,6 @@ func (c *Conn) tryWriteOut() (all bool) {
 			c.rest = o
 			return false
 		}
-		c.srv.wrote(o)
 		o.recycle()
 	}
 	return true
@@ -132,9 +131,6 @@ func (c *Conn) tryWriteOut() (all bool) {
 func (c *Conn) writeOut() {
 	for o := c.next(); o != nil; o = c.next() {
 		err := c.write(o)
-		if err == nil {
-			c.srv.wrote(o)
-		}
 		o.recycle()
 		if err != nil {
 			c.writeFailed(err)
@@ -192,7 +188,6 @@ func (o *outgoing) flatten() (*outgoing, error) {
 		}
 	}
 	flat.buf = append(flat.buf, o.buf[at:]...)
-	flat.answered = append(flat.answered, o.answered...)
 	o.recycle()
 	return flat, nil
 }
