@@ -29,6 +29,7 @@ func scenarios() map[string]func(t testing.TB) error {
 		"log-skip-structure":       duplicatedBatch,
 		"log-retry-fsync":          fsyncFailsOnce,
 		"log-index-off-by-one":     indexEntriesHit,
+		"log-keep-empty-epoch":     emptyEpochGoes,
 	}
 }
 
@@ -40,6 +41,23 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
+}
+
+// emptyEpochGoes: an epoch in which nothing was written goes with a truncation
+// that cuts no record. Else its follower would ask for ever with an epoch that
+// its leader doesn't know.
+func emptyEpochGoes(t testing.TB) error {
+	r := newRig(t)
+	r.start(log.StopPower, 0)
+	r.append(logtest.Batches(0, 5, 0))
+	r.must(r.l.AssignEpoch(1, 5))
+	if _, err := r.l.Truncate(5); err != nil {
+		return err
+	}
+	if got := r.l.Epochs().LatestEpoch(); got != 0 {
+		return fmt.Errorf("the latest epoch is %d after a truncation to the end, want 0", got)
+	}
+	return nil
 }
 
 // rig is one log on a memory disk, for scripted tests.

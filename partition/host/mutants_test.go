@@ -1,0 +1,51 @@
+//go:build mutants
+
+package host
+
+import (
+	"testing"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/mutant"
+	"github.com/tidemark/tidemark/partition"
+)
+
+// Each story finds no fault in the code as it is, and one in the mutant.
+
+func TestMutantActsBeforeRegistration(t *testing.T) {
+	kill(t, "host-acts-before-registration", func() bool {
+		n, _ := leading(t, nil)
+		n.kill()
+		n.start()
+		// The metadata of its former life comes again, before the controller has
+		// given this one an epoch.
+		c := metadata.NewPartitionChange(topicID("t"), 0)
+		c.Leader = 1
+		n.apply(c)
+		return n.m.Get("t", 0).State().Role == partition.Leader
+	})
+}
+
+func TestMutantLostMadeAnew(t *testing.T) {
+	kill(t, "host-lost-made-anew", func() bool {
+		n, h := leading(t, nil)
+		n.send(h, 1, batchOf(3, -1, 0)).want(t, 0, 0)
+		n.kill()
+		if err := n.disk.RemoveAll("/data/t-0"); err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+		return n.m.Get("t", 0).State().Role != partition.Offline // an empty member of the ISR
+	})
+}
+
+func kill(t *testing.T, name string, faulty func() bool) {
+	t.Helper()
+	if faulty() {
+		t.Errorf("%s: the unmutated code shows the fault", name)
+	}
+	defer mutant.Set(name)()
+	if !faulty() {
+		t.Errorf("%s survives", name)
+	}
+}
