@@ -109,3 +109,41 @@ func BenchmarkTopicSettings(b *testing.B) {
 		w.c.config.Rules.Topic(w.c.Image(), "t")
 	}
 }
+
+// TestLargeShutdown: a broker of thousands of partitions leaves in one command of
+// bounded entries, each of which leaves a valid image, and then may go.
+func TestLargeShutdown(t *testing.T) {
+	w := large(t, 12, 1000)
+	req := w.heartbeatRequest(1)
+	req.WantShutdown = true
+	r := w.c.Handle(w.now, w.c.Image(), Command{Request: req})
+	entries := Pack(r.Units)
+	if len(r.Records()) != 12_001 || len(entries) < 2 {
+		t.Fatalf("%d records in %d entries", len(r.Records()), len(entries))
+	}
+	for _, e := range entries {
+		if n := unitSize(e); len(e) > RecordsMax || n > EntryBytesMax {
+			t.Fatalf("an entry of %d records, %d bytes", len(e), n)
+		}
+		w.replay(e)
+		w.invariants()
+	}
+	if m := w.c.Image(); m.Leads(1)+m.InSync(1) != 0 || !m.Broker(1).InShutdown || m.Offline() != 0 {
+		t.Fatalf("leads %d, in %d ISRs, %d offline", m.Leads(1), m.InSync(1), m.Offline())
+	}
+	for _, b := range []model.BrokerID{2, 3} { // have not seen it yet
+		req := w.heartbeatRequest(b)
+		req.CurrentMetadataOffset--
+		w.do(req)
+	}
+	again := w.heartbeatRequest(1)
+	again.WantShutdown = true
+	if resp := w.do(again).(*kmsg.BrokerHeartbeatResponse); resp.ShouldShutdown {
+		t.Fatal("it may go before the others know")
+	}
+	w.beat(2)
+	w.beat(3)
+	if resp := w.do(again).(*kmsg.BrokerHeartbeatResponse); !resp.ShouldShutdown {
+		t.Fatalf("%+v", resp)
+	}
+}

@@ -87,18 +87,38 @@ func (c *Controller) unseat(view *metadata.Image, reg *metadata.RegisterBroker, 
 	if err != nil {
 		return units // Replay will say so; nothing is elected on a state that is not known
 	}
-	found := ends(after, reg.ID, facts)
+	found := ends(view, after, reg, facts)
 	if len(found) > 0 {
 		units = append(units, chunked(found)...)
 		if after, _, err = metadata.Apply(after, after.At(), found); err != nil {
 			return units
 		}
 	}
+	passed := c.passed(view, reg.ID)
 	return append(units, chunked(c.changes(after, func(p *metadata.PartitionRegistration) bool {
 		return p.HasReplica(reg.ID) && (p.Leader == model.NoLeader || moved(p, reg) != nil)
 	}, func(ch *change, p *metadata.PartitionRegistration) {
 		ch.election, ch.directories = ElectOnline, moved(p, reg)
+		if old := view.PartitionByID(ch.partition()); p.Lost() && (old.InISR(reg.ID) || old.InELR(reg.ID)) {
+			ch.passed = passed
+		}
 	}))...)
+}
+
+// passed returns the brokers whose present life b's last one knew of: b, having a
+// seat, went on after they had lost theirs. Only those who fell together with b
+// may lead while b is away.
+func (c *Controller) passed(view *metadata.Image, b model.BrokerID) (ids []model.BrokerID) {
+	old, s := view.Broker(b), c.sessions[b]
+	if old == nil || s == nil || s.epoch != old.Epoch {
+		return nil
+	}
+	for _, other := range view.Brokers() {
+		if other.ID != b && model.Offset(other.Epoch) <= s.offset {
+			ids = append(ids, other.ID)
+		}
+	}
+	return ids
 }
 
 // moved returns the directories of p when the new incarnation does not have the
@@ -297,6 +317,9 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 		}
 		ch := c.change(s, t, tp.Partition)
 		ch.lost, ch.isr = b.ID, metadata.Without(p.ISR, b.ID)
+		if len(p.ISR)+len(p.ELR) == 1 {
+			ch.passed = p.LastKnown // it lives
+		}
 		if r := ch.build(); r != nil {
 			units = append(units, []metadata.Record{r,
 				&metadata.ReplicaEnd{Broker: b.ID, TopicID: tp.TopicID, Partition: tp.Partition, End: metadata.ReplicaDamaged}})

@@ -48,8 +48,9 @@ type RegistrationFacts struct {
 	Damaged []model.TopicIDPartition
 	// Ends are the replicas that are there, with what they hold after a stop of
 	// kind power. Where nobody is known to be complete any more, the one with
-	// the most is elected. nil: the broker doesn't say; else a replica that is not
-	// listed is missing.
+	// the most is elected. nil: the broker doesn't say. Else a replica that is not
+	// listed, or is empty, was not written yet if its directory is still the same,
+	// and is missing if it is another.
 	Ends []ReplicaEnd
 }
 

@@ -47,6 +47,9 @@ type change struct {
 	without model.BrokerID
 	// lost may not be eligible either: its replica is damaged.
 	lost model.BrokerID
+	// passed are members that are not last known any more: the others went on
+	// without them.
+	passed []model.BrokerID
 	// with counts as active although the view shows it fenced.
 	with model.BrokerID
 	// settled: last known members that did not report are not waited for.
@@ -76,7 +79,7 @@ func (c *change) build() *metadata.PartitionChange {
 	p := c.topic.Partitions[c.n]
 	t := target{
 		replicas: orElse(c.replicas, p.Replicas), adding: orElse(c.adding, p.Adding), removing: orElse(c.removing, p.Removing),
-		isr: orElse(c.isr, p.ISR), lastKnown: p.LastKnown, leader: p.Leader, recovery: p.Recovery,
+		isr: orElse(c.isr, p.ISR), lastKnown: minus(p.LastKnown, c.passed), leader: p.Leader, recovery: p.Recovery,
 	}
 	if c.recovery != metadata.NoRecoveryChange {
 		t.recovery = c.recovery
@@ -85,7 +88,7 @@ func (c *change) build() *metadata.PartitionChange {
 	t.isr = within(t.isr, t.replicas)
 	t.elr = c.eligible(p, &t)
 	if (p.InISR(c.lost) || p.InELR(c.lost)) && !slices.Contains(t.lastKnown, c.lost) {
-		t.lastKnown = append(slices.Clone(t.lastKnown), c.lost)
+		t.lastKnown = append(t.lastKnown, c.lost)
 	}
 	c.elect(p, &t)
 	c.remember(&t)

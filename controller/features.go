@@ -14,9 +14,6 @@ const (
 	unsafeDowngrade int8 = 3
 )
 
-// metadataFeature is the level of the metadata records; it can't be removed.
-const metadataFeature = "metadata.version"
-
 // updateFeatures handles UpdateFeatures v0–2: all updates or none.
 func (c *Controller) updateFeatures(view *metadata.Image, req *kmsg.UpdateFeaturesRequest) Result {
 	var unit []metadata.Record
@@ -57,8 +54,6 @@ func (c *Controller) checkFeature(view *metadata.Image, name string, level int16
 		return "the controller does not know this way of updating"
 	case level < 0:
 		return "a feature version cannot be less than 0"
-	case level == 0 && name == metadataFeature:
-		return "this feature can't be removed"
 	case !covers(c.config.Features, name, level):
 		return "the controller does not support this version of it"
 	case level < now && how == upgradeOnly:
@@ -74,12 +69,12 @@ func (c *Controller) checkFeature(view *metadata.Image, name string, level int16
 	return ""
 }
 
-// covers reports whether ranges allow a level of a feature; every known feature
-// may be absent.
+// covers reports whether ranges allow a level of a feature. Level 0 removes it,
+// which those allow that start there.
 func covers(ranges []metadata.FeatureRange, name string, level int16) bool {
 	for _, r := range ranges {
 		if r.Name == name {
-			return level == 0 || r.Min <= level && level <= r.Max
+			return r.Min <= level && level <= r.Max
 		}
 	}
 	return false

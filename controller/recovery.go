@@ -9,38 +9,59 @@ import (
 
 // lastKnown chooses a leader for a partition of which nobody is known to be
 // complete, among those who were when they lost power: the one that came back
-// with the most. As long as one that may have more is not back, wait is set.
+// with the most. As long as one that may have more is not back, wait is set. Once
+// all are back, whoever noted its end earlier and has even more is taken instead.
 // Source: KIP-966, and rule 4.2 of the project: what the others hold is a prefix
 // of what the best holds, or was never committed.
 func (c *change) lastKnown(p *metadata.PartitionRegistration, t *target) (leader model.BrokerID, wait bool) {
-	best, online := candidate{id: model.NoLeader}, candidate{id: model.NoLeader}
+	e := runoff{c: c, p: p, best: candidate{id: model.NoLeader}, online: candidate{id: model.NoLeader}}
+	whole := true
 	for _, b := range inOrder(t.lastKnown, t.replicas) {
-		if c.view.Broker(b) == nil {
-			continue // given up by an administrator
+		if c.view.Broker(b) == nil || c.damaged(b) && len(t.replicas) > 1 {
+			whole = false // given up by an administrator, or with nothing to offer
+			continue
 		}
-		next := candidate{id: b}
-		next.end, next.reported = c.view.ReplicaEnd(c.partition(), b)
-		if c.damaged(b) && len(t.replicas) > 1 {
-			continue // has nothing to offer
-		}
-		if !next.reported && len(t.lastKnown) > 1 {
-			wait = true
-		}
-		if best.id == model.NoLeader || next.better(best) {
-			best = next
-		}
-		if c.acceptable(p, b) && (online.id == model.NoLeader || next.better(online)) {
-			online = next
+		if !e.run(b) {
+			whole = false
+			wait = wait || len(t.lastKnown) > 1
 		}
 	}
-	wait = (wait || online.id != best.id) && !c.settled && c.election != ElectUncleanNow
+	if whole {
+		last := e.best
+		for _, b := range minus(t.replicas, t.lastKnown) {
+			if end, noted := c.view.ReplicaEnd(c.partition(), b); noted && (candidate{b, end, true}).better(last) {
+				e.run(b)
+			}
+		}
+	}
+	wait = (wait || e.online.id != e.best.id) && !c.settled && c.election != ElectUncleanNow
 	if wait {
 		return model.NoLeader, true
 	}
-	return online.id, false
+	return e.online.id, false
 }
 
-// candidate is a last known member.
+// runoff finds the best of several candidates, and the best that can lead now.
+type runoff struct {
+	c            *change
+	p            *metadata.PartitionRegistration
+	best, online candidate
+}
+
+// run adds a candidate, and reports whether it said what it has.
+func (e *runoff) run(b model.BrokerID) bool {
+	next := candidate{id: b}
+	next.end, next.reported = e.c.view.ReplicaEnd(e.c.partition(), b)
+	if e.best.id == model.NoLeader || next.better(e.best) {
+		e.best = next
+	}
+	if e.c.acceptable(e.p, b) && (e.online.id == model.NoLeader || next.better(e.online)) {
+		e.online = next
+	}
+	return next.reported
+}
+
+// candidate is a replica that may lead.
 type candidate struct {
 	id       model.BrokerID
 	end      model.OffsetAndEpoch
@@ -144,8 +165,9 @@ func (c *Controller) settle(view *metadata.Image, due []model.TopicIDPartition) 
 }
 
 // ends returns the records that note what a broker found on its disk of the
-// replicas that lost their seats. after is the image without its old incarnation.
-func ends(after *metadata.Image, b model.BrokerID, facts RegistrationFacts) []metadata.Record {
+// replicas that lost their seats. after is the image without its old incarnation,
+// view the one before, reg its registration to come.
+func ends(view, after *metadata.Image, reg *metadata.RegisterBroker, facts RegistrationFacts) []metadata.Record {
 	damaged := map[model.TopicIDPartition]bool{}
 	for _, tp := range facts.Damaged {
 		damaged[tp] = true
@@ -154,22 +176,48 @@ func ends(after *metadata.Image, b model.BrokerID, facts RegistrationFacts) []me
 	for _, e := range facts.Ends {
 		found[e.TopicIDPartition] = e.End
 	}
+	same := sameDirectories(view.Broker(reg.ID), reg)
 	var recs []metadata.Record
 	for t := range after.Topics() {
 		for n, p := range t.Partitions {
-			if !slices.Contains(p.LastKnown, b) || !p.HasReplica(b) || p.InISR(b) {
+			if !slices.Contains(p.LastKnown, reg.ID) || !p.HasReplica(reg.ID) || p.InISR(reg.ID) {
 				continue
 			}
 			tp := model.TopicIDPartition{TopicID: t.ID, Partition: int32(n)}
+			before, known := view.ReplicaEnd(tp, reg.ID)
 			end, ok := found[tp]
-			switch {
-			case damaged[tp], !ok && facts.Ends != nil:
-				end = metadata.ReplicaDamaged
-			case !ok:
-				continue // the broker doesn't say
+			if !ok || end.Epoch == model.NoEpoch { // there is nothing
+				end = model.OffsetAndEpoch{Offset: 0, Epoch: model.NoEpoch}
 			}
-			recs = append(recs, &metadata.ReplicaEnd{Broker: b, TopicID: t.ID, Partition: int32(n), End: end})
+			switch dir := p.Directory(reg.ID); {
+			case damaged[tp]:
+				end = metadata.ReplicaDamaged
+			case facts.Ends == nil:
+				continue // the broker doesn't say
+			case end.Epoch != model.NoEpoch:
+			case known && before == metadata.ReplicaDamaged:
+				end = before // an empty log doesn't mend what is lost
+			case slices.Contains(reg.Directories, dir), dir == metadata.DirectoryUnassigned && same:
+				// The disk is the one that was there: nothing had been written.
+			default:
+				end = metadata.ReplicaDamaged
+			}
+			recs = append(recs, &metadata.ReplicaEnd{Broker: reg.ID, TopicID: t.ID, Partition: int32(n), End: end})
 		}
 	}
 	return recs
+}
+
+// sameDirectories reports whether a broker comes with all the directories that it
+// had.
+func sameDirectories(old *metadata.BrokerRegistration, reg *metadata.RegisterBroker) bool {
+	if old == nil {
+		return false
+	}
+	for _, d := range old.Directories {
+		if !slices.Contains(reg.Directories, d) {
+			return false
+		}
+	}
+	return true
 }

@@ -128,6 +128,9 @@ func (w *world) runRegister(d *datadriven.TestData) string {
 	}
 	req := w.registerRequest(brokerArg(d), int(life), rack, int(dirs))
 	scan(d, "previous", &req.PreviousBrokerEpoch)
+	if d.HasArg("wiped") {
+		req.LogDirs[0][15] = byte(life)
+	}
 	if d.HasArg("cluster") {
 		req.ClusterID = "another"
 	}
