@@ -22,6 +22,7 @@ func stories() map[string]func(t testing.TB) error {
 		"ctl-change-before-propose": storyChangeBeforePropose,
 		"ctl-confirm-by-memory":     storyConfirm,
 		"ctl-confstate-apart":       storyConfStateApart,
+		"ctl-expiry-first":          storyExpiryFirst,
 		"ctl-hardstate-first":       storyHardStateFirst,
 		"ctl-observer-falls-back":   storyObserverFallsBack,
 		"ctl-reply-by-index":        storyReplyByIndex,
@@ -279,6 +280,23 @@ func storyWipedVotes(t testing.TB) error {
 	n := newTestNode(t, settings{fs: newDisk(), config: func(c *Config) { c.Used, c.ClusterID = true, "old" }})
 	if err := n.Start(); !errors.Is(err, ErrWiped) {
 		return fmt.Errorf("started with %d voters: %v", len(n.Image().Voters()), err)
+	}
+	return nil
+}
+
+// storyExpiryFirst: a heartbeat waits in the mailbox when the session's time is
+// up. It counts.
+func storyExpiryFirst(t testing.TB) error {
+	n := startNode(t, settings{fs: newDisk()})
+	n.join()
+	n.rt.advance(8_900_000_000)
+	published := len(n.images)
+	n.rt.now.Mono += 100_000_000
+	n.heartbeat()
+	for _, m := range n.images[published:] {
+		if m.Broker(1).Fenced {
+			return fmt.Errorf("broker 1 was fenced at %s, before its heartbeat was looked at", m.At())
+		}
 	}
 	return nil
 }

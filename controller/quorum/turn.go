@@ -151,6 +151,13 @@ func (n *Node) work(now model.Now, out *loop.Outbox) {
 		return // the commit calls again
 	}
 	view := n.ctl.Image()
+	if mutant.On("ctl-expiry-first") {
+		if r, expired := n.ctl.Expire(now, view); expired {
+			n.proposeAll(now, []*job{{result: r}}, r.Units, out)
+			n.drive(now, out)
+			return
+		}
+	}
 	jobs := n.queue[:min(len(n.queue), groupMax)]
 	var units [][]metadata.Record
 	var computed []*job

@@ -19,6 +19,7 @@ func Names() []Mutant {
 		{"ctl-confstate-apart", "the applied index at start is not that of the voter configuration"},
 		{"ctl-damaged-elected", "a member whose replica is damaged or missing is elected as if it were empty"},
 		{"ctl-elr-kept", "eligible leaders survive a change of min.insync.replicas"},
+		{"ctl-expiry-first", "sessions end before the heartbeats that wait are handled"},
 		{"ctl-hardstate-first", "term, vote and commit reach the disk before the entries they count"},
 		{"ctl-isr-any-incarnation", "a member joins the ISR though it is not the incarnation that caught up"},
 		{"ctl-no-epoch-bump", "a broker that comes back quickly leads on in the same epoch"},
