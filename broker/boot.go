@@ -154,6 +154,7 @@ func (b *Broker) build() {
 	}
 	b.publisher = newPublisher(b.rt, apply)
 	b.buildQuorum()
+	b.show()
 }
 
 // buildBroker makes the parts that only brokers have.

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/tidemark/tidemark/broker/inspect"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/config"
@@ -31,6 +32,12 @@ import (
 type Config struct {
 	// Settings are the broker's; nil is the defaults.
 	Settings *config.Broker
+	// Set are settings KEY=VALUE by the names of Kafka's server.properties, for
+	// those who can't make Settings; read when Settings is nil.
+	Set []string
+	// FS replaces the disk, as with InMemory; nil is the machine's. A World has
+	// one of its own.
+	FS vfs.FS
 	// Logger gets events; nil drops them.
 	Logger *zap.Logger
 	// World replaces the clock, the disk and chance; nil is the real ones.
@@ -95,6 +102,7 @@ type Broker struct {
 	brokerEpoch atomic.Int64
 	halting     atomic.Bool
 	hangUp      context.CancelFunc // ends connections to other nodes; nil if the world has them
+	pages       pages
 
 	failOnce sync.Once
 	failed   chan struct{}
@@ -103,10 +111,12 @@ type Broker struct {
 
 // New checks the configuration and returns a broker that has touched nothing.
 func New(c Config) (*Broker, error) {
-	b := &Broker{config: c.Settings, logger: c.Logger, failed: make(chan struct{})}
-	if b.config == nil {
-		b.config = config.Defaults()
+	settings, err := c.settings()
+	if err != nil {
+		return nil, err
 	}
+	b := &Broker{config: settings, logger: c.Logger, failed: make(chan struct{})}
+	b.pages.node = inspect.New(Version(), b.Failure)
 	if b.logger == nil {
 		b.logger = zap.NewNop()
 	}
@@ -119,7 +129,7 @@ func New(c Config) (*Broker, error) {
 	if c.World != nil {
 		b.world = *c.World
 	} else {
-		b.realWorld()
+		b.realWorld(c.FS)
 	}
 	b.rt, b.fs, b.rand = b.world.RT, b.world.FS, b.world.Rand
 	binary.BigEndian.PutUint64(b.incarnation[:8], b.rand.Uint64())
@@ -127,13 +137,16 @@ func New(c Config) (*Broker, error) {
 	return b, nil
 }
 
-func (b *Broker) realWorld() {
+func (b *Broker) realWorld(disk vfs.FS) {
+	if disk == nil {
+		disk = osfs.New()
+	}
 	var seed [16]byte
 	crand.Read(seed[:]) // never fails
 	group := new(lifecycle.Group)
 	b.clock = realtime.New(group)
 	b.world = World{
-		RT: b.clock, FS: osfs.New(), Group: group, Machine: host.ThisMachine(),
+		RT: b.clock, FS: disk, Group: group, Machine: host.ThisMachine(),
 		Rand: rand.New(rand.NewPCG(binary.BigEndian.Uint64(seed[:8]), binary.BigEndian.Uint64(seed[8:]))),
 	}
 }
@@ -150,6 +163,9 @@ func (b *Broker) Start(ctx context.Context) error {
 		b.world.Net = transport.TCP(live, b.world.Group, transport.SocketOptions{
 			ReceiveBuffer: int(b.config.Replication.ReceiveBufferBytes),
 		})
+	}
+	if err := b.openPages(ctx); err != nil {
+		return errors.Join(err, b.Stop(ctx))
 	}
 	ready := make(chan error, 1)
 	if err := b.Boot(func(err error) { ready <- err }); err != nil {
@@ -222,6 +238,7 @@ func (b *Broker) drain(ctx context.Context) error {
 // did.
 func (b *Broker) Stop(ctx context.Context) error {
 	var err error
+	b.pages.node.Stopping()
 	if b.quorum != nil && b.Failure() == nil {
 		left := make(chan struct{})
 		b.Leave(func() { close(left) })
@@ -239,7 +256,7 @@ func (b *Broker) Stop(ctx context.Context) error {
 			_ = l.close() // nobody was let in yet
 		}
 	}
-	err = errors.Join(err, b.Halt(true))
+	err = errors.Join(err, b.Halt(true), b.closePages(ctx))
 	if b.hangUp != nil {
 		b.hangUp()
 	}

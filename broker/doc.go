@@ -6,7 +6,7 @@
 //
 // A Broker can be embedded in another program's test:
 //
-//	b, err := broker.New(broker.Config{})
+//	b, err := broker.New(broker.Config{FS: broker.InMemory()})
 //	err = b.Start(ctx)   // b.Addr() is what clients connect to
 //	err = b.Stop(ctx)
 package broker

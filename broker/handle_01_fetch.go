@@ -174,6 +174,7 @@ func (p *pendingFetch) encodeTopic(body *server.FetchBody, i int) int {
 		case !it.chosen:
 			it.region.Release()
 		case it.region.Len() > 0:
+			it.h.Sent(it.region.Len(), p.replica.id >= 0)
 			body.Partition(&it.answer, &it.region)
 		default:
 			body.Partition(&it.answer, nil)

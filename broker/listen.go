@@ -155,6 +155,9 @@ func (b *Broker) newServer() *server.Server {
 // serve lets clients and brokers in, or other controllers and brokers on the
 // controller's listeners.
 func (b *Broker) serve(controller bool) {
+	if !controller {
+		b.pages.node.Serving(b.server)
+	}
 	for i := range b.listening {
 		l := &b.listening[i]
 		if b.config.IsController(l.name) != controller {

@@ -2,12 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/tidemark/tidemark/internal/model"
 )
@@ -92,60 +89,6 @@ func newTopicList(io streams) *cobra.Command {
 	}
 	client.register(cmd.Flags())
 	return cmd
-}
-
-func newTopicDescribe(io streams) *cobra.Command {
-	var client clientFlags
-	cmd := &cobra.Command{
-		Use:   "describe NAME...",
-		Short: "Show each partition's leader, epoch, replicas, ISR and offsets",
-		Args:  minArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			adm, done, err := client.admin()
-			if err != nil {
-				return err
-			}
-			defer done()
-			topics, err := adm.ListTopics(cmd.Context(), args...)
-			if err != nil {
-				return fmt.Errorf("describe topics: %w", err)
-			}
-			starts, err := adm.ListStartOffsets(cmd.Context(), args...)
-			if err != nil {
-				return fmt.Errorf("list start offsets: %w", err)
-			}
-			ends, err := adm.ListEndOffsets(cmd.Context(), args...)
-			if err != nil {
-				return fmt.Errorf("list end offsets: %w", err)
-			}
-			return describeTopics(io.out, args, topics, starts, ends)
-		},
-	}
-	client.register(cmd.Flags())
-	return cmd
-}
-
-func describeTopics(out io.Writer, names []string, topics kadm.TopicDetails, starts, ends kadm.ListedOffsets) error {
-	for _, name := range names {
-		t, ok := topics[name]
-		if !ok {
-			return topicError("describe", name, kerr.UnknownTopicOrPartition, "")
-		}
-		if t.Err != nil {
-			return topicError("describe", name, t.Err, "")
-		}
-		fmt.Fprintf(out, "topic=%s id=%s partitions=%d replication-factor=%d\n", t.Topic, model.TopicID(t.ID), len(t.Partitions), t.Partitions.NumReplicas())
-		for _, p := range t.Partitions.Sorted() {
-			start, _ := starts.Lookup(name, p.Partition)
-			end, _ := ends.Lookup(name, p.Partition)
-			_, err := fmt.Fprintf(out, "  partition=%d leader=%d epoch=%d replicas=%s isr=%s offline=%s start=%d end=%d\n",
-				p.Partition, p.Leader, p.LeaderEpoch, joinIDs(p.Replicas), joinIDs(p.ISR), joinIDs(p.OfflineReplicas), start.Offset, end.Offset)
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func joinIDs(ids []int32) string {

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -67,6 +68,13 @@ func (g *Group) Names() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Counts returns how many goroutines run now under each name.
+func (g *Group) Counts() map[string]int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.running)
 }
 
 // Done returns a channel that is closed once nothing runs any more. A

@@ -17,6 +17,9 @@ func TestGroupNamesWhatRuns(t *testing.T) {
 	if got, want := g.Names(), []string{"a", "b x2"}; !slices.Equal(got, want) {
 		t.Errorf("Names() = %v, want %v", got, want)
 	}
+	if got := g.Counts(); len(got) != 2 || got["a"] != 1 || got["b"] != 2 {
+		t.Errorf("Counts() = %v, want one a and two b", got)
+	}
 	if err := g.Leaked(); err == nil || !strings.Contains(err.Error(), "3 goroutines still run: a, b x2") {
 		t.Errorf("Leaked() = %v, want the three names", err)
 	}

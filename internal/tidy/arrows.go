@@ -107,9 +107,14 @@ func Arrows() []Arrow {
 
 		{"broker/admin", []string{"internal/..."}, []string{zap, "github.com/prometheus/..."},
 			"the page for operators sees what the broker publishes, not its insides"},
+		{"broker/inspect", []string{"internal/...", "broker/admin", "protocol", "protocol/server", "partition", "partition/host", "controller/..."}, []string{},
+			"looking at a node needs what its parts publish, not how they are put together"},
 		{"broker", []string{"internal/...", "protocol/...", "log/...", "controller/...", "partition/...", "coordinator/...", "broker/..."},
 			[]string{kmsg, kerr, zap, "github.com/prometheus/..."},
 			"a node is put together here and here alone; nothing above it is known"},
+
+		{"tidemarktest", []string{"broker", "internal/lifecycle"}, []string{zap},
+			"a cluster in a test is built as anybody outside this module would build it"},
 
 		{"cmd/...", nil, nil, "commands may use anything"},
 		{"sim/...", nil, nil, "the simulated world may use anything"},

@@ -79,19 +79,21 @@ func (j *cutJob) run() error {
 		}
 	}
 	var err error
+	var removed log.Removal
 	switch w := &j.write; w.Kind {
 	case partition.WriteTruncate:
-		_, err = j.plog.Truncate(w.Offset)
+		removed, err = j.plog.Truncate(w.Offset)
 	case partition.WriteRestart:
-		_, err = j.plog.TruncateFullyAndStartAt(w.Offset)
+		removed, err = j.plog.TruncateFullyAndStartAt(w.Offset)
 	case partition.WriteRefill:
-		err = j.refill()
+		removed, err = j.refill()
 	default:
 		assert.Unreachable("write %d cuts nothing", w.Kind)
 	}
 	if err != nil {
 		return err
 	}
+	j.h.m.counters.cut(&removed)
 	// Readers may still be in what was cut; a later cut or the stop tries again.
 	if _, err := j.plog.Reclaim(); err != nil {
 		j.h.m.logger.Warn("bytes that were cut from a log are still in its files", name(j.h), zap.Error(err))
@@ -99,16 +101,17 @@ func (j *cutJob) run() error {
 	return nil
 }
 
-func (j *cutJob) refill() error {
-	if _, err := j.plog.TruncateFullyAndStartAt(j.write.Offset); err != nil {
-		return err
+func (j *cutJob) refill() (log.Removal, error) {
+	removed, err := j.plog.TruncateFullyAndStartAt(j.write.Offset)
+	if err != nil {
+		return removed, err
 	}
 	info, err := j.plog.Append(j.now, j.write.Set)
 	if err != nil {
-		return err
+		return removed, err
 	}
 	j.rolled = info.Rolled
-	return j.plog.IncrementLogStart(j.write.Start)
+	return removed, j.plog.IncrementLogStart(j.write.Start)
 }
 
 // Done has the partition look.

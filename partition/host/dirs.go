@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/tidemark/tidemark/internal/metrics"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
@@ -64,6 +65,7 @@ type Dir struct {
 	marker model.BrokerEpoch
 
 	flusher   Flusher
+	flushes   metrics.Histogram
 	failure   failure
 	files     checkpointFiles
 	inventory inventory

@@ -15,13 +15,17 @@ import (
 // eventLog turns what happens to partitions into log lines. Its table of levels
 // is the methods below: what an operator must act on is an error, what they
 // should know is a warning.
-type eventLog struct{ logger *zap.Logger }
+type eventLog struct {
+	logger   *zap.Logger
+	counters *counters
+}
 
 func name(h *Hosted) zap.Field { return zap.Stringer("partition", h.tp) }
 
 func (e eventLog) loaded(h *Hosted, r *log.LoadReport) {
 	for i := range r.Removed {
 		cut := &r.Removed[i]
+		e.counters.cut(cut)
 		e.logger.Warn("bytes were cut from a log", name(h), zap.String("why", cut.Why),
 			zap.String("file", cut.File), zap.Int64("position", cut.Pos), zap.Int64("bytes", cut.Bytes),
 			zap.Int64("start", int64(cut.Start)), zap.Int64("end", int64(cut.End)),
@@ -38,6 +42,7 @@ func (e eventLog) damaged(h *Hosted, d *log.CorruptionError) {
 }
 
 func (e eventLog) offline(h *Hosted, reason string) {
+	e.counters.quarantined.Add(1)
 	e.logger.Error("a partition is offline; its files are as they were found", name(h), zap.String("reason", reason))
 }
 
@@ -46,6 +51,7 @@ func (e eventLog) quarantined(h *Hosted, f *assert.Failure) {
 }
 
 func (e eventLog) stalled(h *Hosted, since model.Instant) {
+	e.counters.stalls.Add(1)
 	e.logger.Error("the disk does not answer; the partition is not served", name(h), zap.Duration("since", time.Duration(since)))
 }
 
@@ -57,6 +63,7 @@ func (e eventLog) resumed(h *Hosted) {
 // fields to the logger.
 func (h *Hosted) observe(ev *partition.Event) {
 	h.standingStale = true
+	h.m.counters.count(ev, h.inSync())
 	logger := h.m.logger
 	switch ev.Kind {
 	case partition.EventLeader:
@@ -108,6 +115,7 @@ const refusalEvery = model.Instant(10 * time.Second)
 
 func (r *refusals) note(h *Hosted, err error) {
 	r.since++
+	h.m.counters.refused.Add(1)
 	now := h.m.deps.RT.Now().Mono
 	if r.last != 0 && now-r.last < refusalEvery {
 		return

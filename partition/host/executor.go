@@ -78,6 +78,7 @@ func (h *Hosted) execute(now model.Now, w partition.Write) partition.Written {
 		rolled, newest = info.Rolled, info.MaxTimestamp
 		if err == nil {
 			h.unsyncedBytes += int64(info.Bytes)
+			h.appended(&info)
 			rolled = rolled || h.unsyncedBytes >= flushEvery
 		}
 	case partition.WriteEpoch:

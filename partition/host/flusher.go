@@ -80,6 +80,13 @@ func (f *diskFlusher) Stop() {
 	}
 }
 
+// Len returns how many jobs wait for a worker.
+func (f *diskFlusher) Len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.urgent) + len(f.background)
+}
+
 // work is the life of one worker.
 func (f *diskFlusher) work() {
 	f.mu.Lock()
@@ -131,7 +138,7 @@ type flush struct {
 }
 
 // Run waits for the disk.
-func (f *flush) Run() { f.err = f.job.Run() }
+func (f *flush) Run() { f.err = f.timed() }
 
 // Done hands the result to the partition. The flusher's goroutine doesn't enter
 // the loop itself: delivering the acknowledgements there would hold up the next

@@ -33,7 +33,8 @@ type Hosted struct {
 	// busySince is the instant at which the running write began, 0 if none runs.
 	busySince atomic.Int64
 	// lag is how many records below the leader's high watermark a follower lacks.
-	lag atomic.Int64
+	lag     atomic.Int64
+	traffic traffic
 
 	// What follows belongs to the loop.
 

@@ -71,7 +71,8 @@ type ReplicaManager struct {
 	fetchLoops fetchLoops
 	followed   followCounts
 	// heardAt is when a controller with a confirmed term was heard last.
-	heardAt atomic.Int64
+	heardAt  atomic.Int64
+	counters counters
 
 	index atomic.Pointer[index]
 
@@ -114,9 +115,10 @@ func NewReplicaManager(d Deps) *ReplicaManager {
 		d.Flusher = func(dir string) Flusher { return NewFlusher(dir, d.Group) }
 	}
 	m := &ReplicaManager{
-		deps: d, logger: d.Logger, events: eventLog{d.Logger},
+		deps: d, logger: d.Logger, events: eventLog{logger: d.Logger},
 		draws: rand.New(rand.NewPCG(d.Rand.Uint64(), d.Rand.Uint64())),
 	}
+	m.events.counters = &m.counters
 	m.registeredAt.Store(int64(model.NoBrokerEpoch))
 	m.index.Store(&index{})
 	m.fetchLoops = fetchLoops{m: m, loops: make(map[fetchKey]*fetchLoop)}

@@ -51,6 +51,7 @@ type Conn struct {
 	draining bool      // no more requests are read
 	polite   bool      // the peer did no wrong: let it read its answers before the end
 	dead     bool      // closed
+	quiet    answered  // requests without an answer that were not counted yet
 
 	onClose []func()
 }
@@ -188,7 +189,7 @@ func (c *Conn) keep(r *Request, a *answer) {
 	r.slot.kept, r.slot.close, r.slot.why = true, a.close, a.why
 	if a.msg != nil || a.raw != nil || a.fetch != nil {
 		r.slot.ready = newOutgoing()
-		r.slot.ready.add(&r.Header, a)
+		r.slot.ready.add(r, a)
 	}
 }
 
@@ -200,7 +201,9 @@ func (c *Conn) release(r *Request, a *answer) {
 		if c.out == nil {
 			c.out = newOutgoing()
 		}
-		c.out.add(&r.Header, a)
+		c.out.add(r, a)
+	} else if !a.close {
+		c.noteQuiet(r)
 	}
 	c.pop()
 	c.closeAfter(r, a.close, a.why)
@@ -213,6 +216,8 @@ func (c *Conn) release(r *Request, a *answer) {
 			} else {
 				c.out.join(ready)
 			}
+		} else if !next.slot.close {
+			c.noteQuiet(next)
 		}
 		c.pop()
 		c.closeAfter(next, next.slot.close, next.slot.why)

@@ -37,6 +37,8 @@ type outgoing struct {
 	buf    []byte
 	bodies []placed
 	sent   int // of buf, by a write that did not take all
+
+	answered []answered // what is in it, to be counted once it is written
 }
 
 // placed is a Fetch body and the index in outgoing.buf before which it goes.
@@ -62,7 +64,7 @@ func (o *outgoing) recycle() {
 	if cap(o.buf) > outgoingKeep {
 		o.buf = nil
 	}
-	o.buf, o.sent = o.buf[:0], 0
+	o.buf, o.sent, o.answered = o.buf[:0], 0, o.answered[:0]
 	outgoings.Put(o)
 }
 
@@ -75,28 +77,29 @@ func (o *outgoing) size() int {
 	return n
 }
 
-// add appends an answer to a request with header h.
-func (o *outgoing) add(h *protocol.RequestHeader, a *answer) {
+// add appends the answer to r.
+func (o *outgoing) add(r *Request, a *answer) {
+	h, start := &r.Header, len(o.buf)
 	switch {
 	case a.fetch != nil:
 		a.fetch.seal(h.CorrelationID)
-		o.bodies = append(o.bodies, placed{at: len(o.buf), body: a.fetch})
+		o.bodies = append(o.bodies, placed{at: start, body: a.fetch})
+		o.note(r, a.fetch.Size())
+		return
 	case a.msg != nil:
-		start := o.begin(h, a.msg.GetVersion())
+		o.begin(h, a.msg.GetVersion())
 		o.buf = a.msg.AppendTo(o.buf)
-		o.end(start)
 	case a.raw != nil:
-		start := o.begin(h, h.Version)
+		o.begin(h, h.Version)
 		o.buf = append(o.buf, a.raw...)
-		o.end(start)
 	}
+	o.end(start)
+	o.note(r, len(o.buf)-start)
 }
 
-func (o *outgoing) begin(h *protocol.RequestHeader, version int16) (start int) {
-	start = len(o.buf)
+func (o *outgoing) begin(h *protocol.RequestHeader, version int16) {
 	o.buf = append(o.buf, 0, 0, 0, 0)
 	o.buf = protocol.AppendResponseHeader(o.buf, h.Key, version, h.CorrelationID)
-	return start
 }
 
 func (o *outgoing) end(start int) {
@@ -110,5 +113,6 @@ func (o *outgoing) join(p *outgoing) {
 	}
 	p.bodies = p.bodies[:0]
 	o.buf = append(o.buf, p.buf...)
+	o.answered = append(o.answered, p.answered...)
 	p.recycle()
 }

@@ -106,11 +106,14 @@ func (c *Conn) loop() error {
 func (c *Conn) settle() {
 	c.mu.Lock()
 	c.busy = false
+	quiet := c.quiet
+	c.quiet.n = 0
 	write := !c.writing && !c.dead && (c.out != nil || c.closing)
 	if write {
 		c.writing = true
 	}
 	c.mu.Unlock()
+	c.observeQuiet(&quiet)
 	if write {
 		c.writeOut()
 	}
@@ -251,6 +254,7 @@ func (c *Conn) handle(p []byte) error {
 	}
 	c.clientID = h.ClientID
 	r := c.newRequest(h, body)
+	r.size = protocol.FrameSizeLen + len(p)
 	if err := c.decode(r); err != nil {
 		r.drop()
 		return fmt.Errorf("%w: %w", errBadFrame, err)

@@ -34,6 +34,7 @@ type Request struct {
 	LocalAddr, RemoteAddr string // host:port of the two ends
 
 	frame *frame
+	size  int          // of the frame's bytes that are this request, for the counters
 	refs  atomic.Int32 // the call of Handle, the answer, and each Retain
 	slot  slot
 }

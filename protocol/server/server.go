@@ -18,6 +18,7 @@ type Server struct {
 	handler Handler
 	frames  framePool
 	stats   struct{ accepted, refused, bad, panics atomic.Int64 }
+	apis    allAPIs
 
 	mu        sync.Mutex
 	conns     map[*Conn]struct{}

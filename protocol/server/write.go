@@ -122,6 +122,7 @@ func (c *Conn) tryWriteOut() (all bool) {
 			c.rest = o
 			return false
 		}
+		c.srv.wrote(o)
 		o.recycle()
 	}
 	return true
@@ -131,6 +132,9 @@ func (c *Conn) tryWriteOut() (all bool) {
 func (c *Conn) writeOut() {
 	for o := c.next(); o != nil; o = c.next() {
 		err := c.write(o)
+		if err == nil {
+			c.srv.wrote(o)
+		}
 		o.recycle()
 		if err != nil {
 			c.writeFailed(err)
@@ -188,6 +192,7 @@ func (o *outgoing) flatten() (*outgoing, error) {
 		}
 	}
 	flat.buf = append(flat.buf, o.buf[at:]...)
+	flat.answered = append(flat.answered, o.answered...)
 	o.recycle()
 	return flat, nil
 }

@@ -1,0 +1,277 @@
+package inspect
+
+import (
+	"strconv"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/controller/quorum"
+	"github.com/tidemark/tidemark/internal/metrics"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition"
+	"github.com/tidemark/tidemark/partition/host"
+	"github.com/tidemark/tidemark/protocol"
+)
+
+// Collect hands over every number there is.
+func (n *Node) Collect(s *metrics.Sink) {
+	s.Set(buildInfo, 1, n.version)
+	p := n.parts.Load()
+	if p == nil {
+		s.Set(brokerState, stateStarting)
+		return
+	}
+	img, d := p.Quorum.Image(), p.Quorum.Describe()
+	s.Set(nodeInfo, 1, strconv.Itoa(int(p.Self)), img.ClusterID())
+	for name, count := range p.Group.Counts() { // order-free: a set of series
+		s.Count(goroutines, int64(count), name)
+	}
+	n.collectServer(s)
+	n.collectCluster(s, img)
+	p.collectQuorum(s, d)
+	p.collectLoops(s)
+	if p.Replicas != nil {
+		s.Set(brokerState, p.state(img))
+		p.collectReplicas(s, img)
+		p.collectDirs(s)
+		sessions, evicted := p.Sessions.Len()
+		s.Count(fetchSessions, int64(sessions))
+		s.Count(fetchSessionsEvicted, evicted)
+		applied := p.Replicas.Applied()
+		s.Count(metadataApplied, int64(applied))
+		s.Count(metadataLag, max(0, int64(d.HighWatermark)-int64(applied)-1))
+	}
+}
+
+// Kafka's numbers of the states that a broker goes through.
+const (
+	stateStarting = 1
+	stateRecovery = 2
+	stateRunning  = 3
+)
+
+func (p *Parts) state(img *metadata.Image) float64 {
+	if b := img.Broker(p.Self); b != nil && !b.Fenced && b.Epoch == p.Epoch() {
+		return stateRunning
+	}
+	return stateRecovery
+}
+
+func (n *Node) collectServer(s *metrics.Sink) {
+	srv := n.server.Load()
+	if srv == nil {
+		return
+	}
+	st := srv.Stats()
+	s.Count(connections, int64(st.Connections))
+	s.Count(accepted, st.Accepted)
+	s.Count(refused, st.Refused)
+	s.Count(badFrames, st.BadFrames)
+	s.Count(panics, st.Panics)
+	s.Count(frameMemory, st.FrameBytes)
+	for _, a := range srv.APIs() {
+		name := apiName(a.Key)
+		s.Count(requests, int64(a.Took.Count), name)
+		s.Durations(requestTime, a.Took, name)
+		s.Count(requestBytes, a.BytesIn, name)
+		s.Count(responseBytes, a.BytesOut, name)
+	}
+}
+
+func apiName(key int16) string {
+	if api, ok := protocol.Lookup(key); ok {
+		return api.Name
+	}
+	if key < 0 {
+		return "other"
+	}
+	return "api-" + strconv.Itoa(int(key))
+}
+
+// collectCluster tells what the metadata says of the whole cluster.
+func (n *Node) collectCluster(s *metrics.Sink, img *metadata.Image) {
+	var active, fenced int64
+	for _, b := range img.Brokers() {
+		if b.Fenced {
+			fenced++
+		} else {
+			active++
+		}
+	}
+	var leaderless, notPreferred int64
+	for t := range img.Topics() {
+		for _, p := range t.Partitions {
+			switch {
+			case p.Leader == model.NoLeader:
+				leaderless++
+			case p.Leader != p.Replicas[0]:
+				notPreferred++
+			}
+		}
+	}
+	s.Count(activeBrokers, active)
+	s.Count(fencedBrokers, fenced)
+	s.Count(globalTopics, int64(img.NumTopics()))
+	s.Count(globalPartitions, int64(img.NumPartitions()))
+	s.Count(offlinePartitions, leaderless)
+	s.Count(preferredImbalance, notPreferred+leaderless)
+	s.Count(elected, n.elections.elected.Load())
+	s.Count(electedUnclean, n.elections.unclean.Load())
+	s.Count(leadersLost, n.elections.lost.Load())
+}
+
+func (p *Parts) collectQuorum(s *metrics.Sink, d *quorum.Description) {
+	s.Flag(activeController, d.Active)
+	s.Count(quorumLeader, int64(d.Leader))
+	s.Count(quorumEpoch, int64(d.Epoch))
+	s.Count(quorumHighWatermark, int64(d.HighWatermark))
+	s.Count(quorumVoters, int64(len(d.Voters)))
+	for i := range d.Voters {
+		if v := &d.Voters[i]; v.LogEndOffset != model.NoOffset {
+			s.Count(quorumLogEnd, int64(v.LogEndOffset), strconv.Itoa(int(v.Node)))
+		}
+	}
+}
+
+func (p *Parts) collectLoops(s *metrics.Sink) {
+	if p.Depths != nil {
+		for _, d := range p.Depths() {
+			s.Count(loopWaiting, int64(d.Waiting), d.Loop)
+		}
+	}
+	if p.Replicas == nil {
+		return
+	}
+	var sum, most int
+	for _, h := range p.Replicas.All() {
+		waiting := h.Backlog()
+		sum += waiting
+		most = max(most, waiting)
+	}
+	s.Count(loopWaiting, int64(sum), "partitions")
+	s.Count(loopWaitingMax, int64(most))
+}
+
+func (p *Parts) collectDirs(s *metrics.Sink) {
+	var offline int64
+	for _, d := range p.Replicas.DirStats() {
+		s.Flag(dirOnline, d.Online, d.Path)
+		s.Durations(flushTime, d.Flushes, d.Path)
+		if d.Waiting >= 0 {
+			s.Count(flushQueue, int64(d.Waiting), d.Path)
+		}
+		if !d.Online {
+			offline++
+		}
+		if d.TotalBytes >= 0 {
+			s.Count(dirUsable, d.UsableBytes, d.Path)
+			s.Count(dirTotal, d.TotalBytes, d.Path)
+		}
+	}
+	s.Count(dirsOffline, offline)
+}
+
+// tally is the partitions of one broker, counted.
+type tally struct {
+	all, leading, under, belowMin, atMin, offline, moving int64
+
+	topics map[string]*host.Traffic
+}
+
+func (p *Parts) collectReplicas(s *metrics.Sink, img *metadata.Image) {
+	t := tally{topics: make(map[string]*host.Traffic)}
+	for _, h := range p.Replicas.All() {
+		t.add(s, h, img.PartitionByID(h.ID()))
+	}
+	s.Count(partitionCount, t.all)
+	s.Count(leaderCount, t.leading)
+	s.Count(underReplicated, t.under)
+	s.Count(underMinISR, t.belowMin)
+	s.Count(atMinISR, t.atMin)
+	s.Count(offlineReplicas, t.offline)
+	s.Count(reassigning, t.moving)
+	s.Count(stalledPartitions, int64(len(p.Replicas.Stalled())))
+	for topic, sum := range t.topics { // order-free: a set of series
+		s.Count(topicMessagesIn, sum.RecordsIn, topic)
+		s.Count(topicBytesIn, sum.BytesIn, topic)
+		s.Count(topicBytesOut, sum.BytesOut, topic)
+		s.Count(topicProduces, sum.Produces, topic)
+		s.Count(topicReplicationIn, sum.ReplicaBytesIn, topic)
+		s.Count(topicReplicationOut, sum.ReplicaBytesOut, topic)
+	}
+	f := p.Replicas.FollowStats()
+	s.Count(fetcherMaxLag, f.MaxLag)
+	s.Count(fetcherLagging, int64(f.Lagging))
+	s.Count(fetcherRequests, f.Requests)
+	s.Count(fetcherFailures, f.Failures)
+	s.Count(fetcherCorrupt, f.Corrupt)
+	s.Count(fetcherOutOfRange, f.OutOfRange)
+	c := p.Replicas.Stats()
+	s.Count(isrExpands, c.ISRExpansions)
+	s.Count(isrShrinks, c.ISRShrinks)
+	s.Count(isrRefused, c.ISRRefusals)
+	s.Count(led, c.Led)
+	s.Count(followed, c.Followed)
+	s.Count(appendsRefused, c.AppendsRefused)
+	s.Count(quarantined, c.Quarantined)
+	s.Count(stalls, c.Stalls)
+	s.Count(truncations, c.Truncations)
+	s.Count(truncatedBytes, c.TruncatedBytes)
+	s.Count(truncatedRecords, c.TruncatedRecords)
+	s.Count(truncatedBelowHW, c.BelowHighWatermark)
+}
+
+// add counts one replica and publishes what is its own. reg is nil once the
+// cluster no longer knows the partition.
+func (t *tally) add(s *metrics.Sink, h *host.Hosted, reg *metadata.PartitionRegistration) {
+	topic, number, st := h.TopicPartition().Topic, strconv.Itoa(int(h.TopicPartition().Partition)), h.State()
+	t.all++
+	t.traffic(topic, h.Traffic())
+	leads := st.Role == partition.Leader
+	s.Flag(partitionIsLeader, leads, topic, number)
+	if st.Role == partition.Offline {
+		if st.Code == partition.CodeStorageError {
+			t.offline++
+		}
+		return
+	}
+	if st.View != nil {
+		s.Count(logSize, st.View.Size(), topic, number)
+	}
+	s.Count(logStart, int64(st.LogStart), topic, number)
+	s.Count(logEnd, int64(st.LogEnd), topic, number)
+	s.Count(logHighWatermark, int64(st.HighWatermark), topic, number)
+	s.Count(logLastStable, int64(st.LastStable), topic, number)
+	s.Count(logUnsynced, max(0, int64(st.LogEnd.Sub(st.Durable))), topic, number)
+	s.Count(partitionEpoch, int64(st.LeaderEpoch), topic, number)
+	if !leads {
+		s.Count(partitionLag, h.Lag(), topic, number)
+		return
+	}
+	t.leading++
+	lacking := len(st.ISR) < len(st.Replicas)
+	switch {
+	case len(st.ISR) < st.MinISR:
+		t.belowMin++
+	case len(st.ISR) == st.MinISR:
+		t.atMin++
+	}
+	if lacking {
+		t.under++
+	}
+	if reg != nil && reg.Reassigning() {
+		t.moving++
+	}
+	s.Count(logLag, int64(st.LogEnd.Sub(st.HighWatermark)), topic, number)
+	s.Count(partitionISR, int64(len(st.ISR)), topic, number)
+	s.Count(partitionReplicas, int64(len(st.Replicas)), topic, number)
+	s.Flag(partitionUnderReplicated, lacking, topic, number)
+}
+
+func (t *tally) traffic(topic string, more host.Traffic) {
+	sum := t.topics[topic]
+	if sum == nil {
+		sum = new(host.Traffic)
+		t.topics[topic] = sum
+	}
+	sum.Add(more)
+}

@@ -1,0 +1,104 @@
+package inspect
+
+import (
+	"sync/atomic"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/controller/quorum"
+	"github.com/tidemark/tidemark/internal/lifecycle"
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition/host"
+	"github.com/tidemark/tidemark/protocol/server"
+)
+
+// Quorum is the metadata quorum as this node sees it, with a vote or without.
+type Quorum interface {
+	Image() *metadata.Image
+	Describe() *quorum.Description
+}
+
+// Parts are those of a node that there is something to tell of. A node without a
+// role lacks the parts of that role: they are nil.
+type Parts struct {
+	Self model.BrokerID
+	RT   loop.Runtime
+	// Group counts the node's goroutines.
+	Group *lifecycle.Group
+	// Quorum is never nil.
+	Quorum Quorum
+
+	Dirs     *host.Dirs
+	Replicas *host.ReplicaManager
+	Sessions *host.FetchSessionCache
+	// Epoch returns this incarnation's number, NoBrokerEpoch before it registered.
+	Epoch func() model.BrokerEpoch
+	// Depths returns how many messages wait for each of the node's own loops.
+	Depths func() []Depth
+}
+
+// Depth is the length of a queue.
+type Depth struct {
+	Loop    string
+	Waiting int
+}
+
+// Node is a node to look at. It exists before its parts do, so that a start that
+// takes long can be watched. All methods may be called from any goroutine.
+type Node struct {
+	version string
+	// failure returns why the node can't go on, nil while it can.
+	failure   func() error
+	elections elections
+	parts     atomic.Pointer[Parts]
+	server    atomic.Pointer[server.Server]
+	stopping  atomic.Bool
+}
+
+// New returns a node that has no parts yet.
+func New(version string, failure func() error) *Node {
+	return &Node{version: version, failure: failure}
+}
+
+// Built tells the parts, before any of them runs.
+func (n *Node) Built(p Parts) { n.parts.Store(&p) }
+
+// Serving tells that clients are let in.
+func (n *Node) Serving(s *server.Server) { n.server.Store(s) }
+
+// Stopping tells that clients are being sent away.
+func (n *Node) Stopping() { n.stopping.Store(true) }
+
+// Image counts what the cluster's newest decision changed. It is a
+// quorum.Subscriber.
+func (n *Node) Image(_ *metadata.Image, d *metadata.Delta) { n.elections.count(d) }
+
+// elections counts changes of leaders as the metadata log tells them.
+type elections struct{ elected, unclean, lost atomic.Int64 }
+
+func (e *elections) count(d *metadata.Delta) {
+	for i := range d.Topics {
+		t := &d.Topics[i]
+		if t.Old == nil || t.New == nil || t.Old.ID != t.New.ID {
+			continue
+		}
+		for _, p := range t.Partitions {
+			if old := t.Old.Partition(p); old != nil {
+				e.change(old, t.New.Partition(p))
+			}
+		}
+	}
+}
+
+func (e *elections) change(old, now *metadata.PartitionRegistration) {
+	switch {
+	case now.Leader == old.Leader:
+	case now.Leader == model.NoLeader:
+		e.lost.Add(1)
+	default:
+		e.elected.Add(1)
+		if !old.InISR(now.Leader) && !old.InELR(now.Leader) {
+			e.unclean.Add(1)
+		}
+	}
+}
