@@ -37,9 +37,30 @@ func (f *Fetcher) pump(now model.Instant, out *Output) {
 		f.outstanding = f.fetch()
 	}
 	f.heldUntil = 0
+	f.sentAt, f.abortAt = now, model.Never
 	f.requests++
 	out.Request = f.outstanding
 	out.Reconnect, f.reconnect = f.reconnect, false
+}
+
+// hurry has a fetch that is parked with the leader given up soon, so that the
+// next can carry a partition that was just added.
+func (f *Fetcher) hurry(now model.Instant) {
+	if _, ok := f.outstanding.(*kmsg.FetchRequest); ok && f.abortAt == model.Never && now-f.sentAt >= abortAfter {
+		f.abortAt = max(now+abortAfter, f.abortedAt+abortEvery)
+	}
+}
+
+// abort gives the outstanding fetch up when that is due: its connection is closed,
+// and what may still come for it counts for nothing. The leader's session may or
+// may not have seen it, so that another begins.
+func (f *Fetcher) abort(now model.Instant) {
+	if now < f.abortAt {
+		return
+	}
+	f.outstanding, f.abortAt, f.abortedAt = nil, model.Never, now
+	f.session.reset(true)
+	f.reconnect = true
 }
 
 // answered takes the answer to the outstanding request.
@@ -48,7 +69,7 @@ func (f *Fetcher) answered(now model.Instant, a *Answer, out *Output) {
 	if req == nil {
 		return
 	}
-	f.outstanding = nil
+	f.outstanding, f.abortAt = nil, model.Never
 	switch resp := a.Msg.(type) {
 	case *kmsg.FetchResponse:
 		if _, ok := req.(*kmsg.FetchRequest); ok && a.Err == nil {

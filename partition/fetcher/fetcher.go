@@ -98,6 +98,11 @@ type Fetcher struct {
 	requests    uint64
 	serial      uint64
 
+	// sentAt is when the outstanding request was sent. At abortAt it is given up, if
+	// it is still parked, for partitions that came meanwhile; Never if none did.
+	sentAt, abortAt model.Instant
+	abortedAt       model.Instant
+
 	// failures counts failed requests in a row; pausedUntil is the end of the
 	// pause after the last, reconnect asks for a new connection.
 	failures    int
@@ -114,6 +119,15 @@ type Fetcher struct {
 // long the leader may hold one that could not wait for them: 20 ms.
 const holdMax = model.Instant(20 * 1e6)
 
+// abortAfter is how long a fetch may have been parked with the leader when a
+// partition is added, and how long more are then waited for: 5 ms. A fetch that is
+// that old brings nothing soon, while the new partition may hold up its leader's
+// high watermark. abortEvery is the least time between two such fetches.
+const (
+	abortAfter = model.Instant(5 * 1e6)
+	abortEvery = model.Instant(100 * 1e6)
+)
+
 // pauseMin is the first pause after a failure; each doubles. A leader that has
 // not heard of its epoch yet, which is how most failures begin, hears soon.
 const pauseMin = model.Instant(25 * 1e6)
@@ -122,7 +136,7 @@ const pauseMin = model.Instant(25 * 1e6)
 func New(c Config) *Fetcher {
 	return &Fetcher{
 		cfg: c, brokerEpoch: model.NoBrokerEpoch, parts: make(map[ID]*part),
-		wakeAt: model.Never,
+		wakeAt: model.Never, abortAt: model.Never,
 	}
 }
 
@@ -143,7 +157,7 @@ func (f *Fetcher) StateOf(id ID) (State, bool) {
 
 // NextDeadline is when Step must be given a KindTick.
 func (f *Fetcher) NextDeadline() model.Instant {
-	at := f.wakeAt
+	at := min(f.wakeAt, f.abortAt)
 	if f.outstanding == nil && f.counts[Fetching]+f.counts[Truncating] > 0 {
 		if f.pausedUntil > 0 {
 			at = min(at, f.pausedUntil)
@@ -160,6 +174,7 @@ func (f *Fetcher) Step(now model.Now, in *Input, out *Output) {
 	switch in.Kind {
 	case KindAdd:
 		f.add(&in.Add)
+		f.hurry(now.Mono)
 	case KindRemove:
 		if p := f.parts[in.ID]; p != nil {
 			f.remove(p)
@@ -173,6 +188,7 @@ func (f *Fetcher) Step(now model.Now, in *Input, out *Output) {
 		assert.Unreachable("input of kind %d", in.Kind)
 	}
 	f.wake(now.Mono)
+	f.abort(now.Mono)
 	f.pump(now.Mono, out)
 	assert.Slow(f.check)
 }

@@ -419,3 +419,39 @@ func TestOldPeer(t *testing.T) {
 		t.Errorf("delivered %v", r.deliveries)
 	}
 }
+
+// TestNewcomersHurry: a partition that comes while a fetch is parked doesn't wait
+// for its end; those that come with it share one new request.
+func TestNewcomersHurry(t *testing.T) {
+	r := newRig(t)
+	r.add(0, 1, 0, -1)
+	r.answer(9, say{n: 0})
+	r.wants("fetch 9.1 wait=500")
+	r.after(4 * ms)
+	r.add(1, 1, 0, -1) // the fetch is young: it may be answered any moment
+	r.after(100 * ms)
+	r.wants("fetch 9.1 wait=500")
+	r.add(2, 1, 0, -1)
+	r.after(4 * ms)
+	r.add(3, 1, 0, -1)
+	r.wants("fetch 9.1 wait=500")
+	r.after(1 * ms)
+	r.wants("fetch 9.0 wait=500 0:0@-1/1 1:0@-1/1 2:0@-1/1 3:0@-1/1")
+	if r.reconnects != 1 {
+		t.Errorf("%d new connections, want 1", r.reconnects)
+	}
+	r.answer(10, say{n: 0}, say{n: 1}, say{n: 2}, say{n: 3})
+	r.after(50 * ms)
+	r.add(4, 1, 0, -1) // not again so soon
+	r.after(49 * ms)
+	r.wants("fetch 10.1 wait=500")
+	r.after(1 * ms)
+	r.wants("fetch 10.0 wait=500 0:0@-1/1 1:0@-1/1 2:0@-1/1 3:0@-1/1 4:0@-1/1")
+	r.answer(11, say{n: 0}, say{n: 1}, say{n: 2}, say{n: 3}, say{n: 4})
+	r.after(200 * ms)
+	r.add(5, 1, 0, -1)
+	r.answer(11) // the answer comes first
+	r.wants("fetch 11.2 wait=500 5:0@-1/1")
+	r.after(100 * ms)
+	r.wants("fetch 11.2 wait=500 5:0@-1/1")
+}

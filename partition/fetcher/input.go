@@ -93,10 +93,11 @@ type Delivery struct {
 // Output is what a Step leaves to be done. It is reused: handle it and call
 // Reset before the next Step.
 type Output struct {
-	// Reconnect: the next request goes over another connection.
+	// Reconnect: Request goes over another connection. A request that is still
+	// outstanding on the old one is given up, and its answer not told any more.
 	Reconnect bool
 	// Request is nil or what to send to the leader. It is answered by an Input of
-	// KindAnswered; until then there is no other.
+	// KindAnswered; until then there is no other, but with Reconnect.
 	Request kmsg.Request
 	// Deliveries go to their partitions, in any order.
 	Deliveries []Delivery

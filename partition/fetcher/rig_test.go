@@ -54,7 +54,7 @@ func (r *rig) step(in Input) {
 		r.events = append(r.events, fmt.Sprintf("%s %d code=%d", e.Kind, e.ID.Partition, e.Code))
 	}
 	if r.out.Request != nil {
-		if r.req != nil {
+		if r.req != nil && !r.out.Reconnect {
 			r.t.Fatal("two requests at a time")
 		}
 		r.req = r.out.Request

@@ -84,7 +84,7 @@ type fetchLoop struct {
 	out    fetcher.Output
 	hosted map[fetcher.ID]*Hosted
 	link   LeaderLink // nil while there is nothing to fetch
-	asking bool       // a request is outstanding
+	asking *linkSend  // the outstanding request
 	closed bool
 }
 
@@ -135,7 +135,7 @@ func (l *fetchLoop) step(now model.Now, hold Frame, out *loop.Outbox) {
 		l.send(out)
 	}
 	l.out.Reset()
-	if l.core.Len() == 0 && !l.asking {
+	if l.core.Len() == 0 && l.asking == nil {
 		l.disconnect(out)
 	}
 }
@@ -148,9 +148,9 @@ func (l *fetchLoop) send(out *loop.Outbox) {
 	if l.link == nil {
 		l.link = l.m.deps.Leaders.Open(l.key.leader, l.key.index)
 	}
-	l.asking = true
+	l.asking = &linkSend{l, l.link, l.out.Request}
 	l.m.followed.requests.Add(1)
-	out.Add(&linkSend{l, l.link, l.out.Request})
+	out.Add(l.asking)
 }
 
 func (l *fetchLoop) disconnect(out *loop.Outbox) {
@@ -199,7 +199,7 @@ type linkSend struct {
 func (s *linkSend) Deliver(model.Now) { s.link.Send(s.req, s) }
 
 // LinkAnswered enters the loop with the answer.
-func (s *linkSend) LinkAnswered(a LinkAnswer) { s.l.box.Enter(&linkAnswered{a}) }
+func (s *linkSend) LinkAnswered(a LinkAnswer) { s.l.box.Enter(&linkAnswered{s, a}) }
 
 // linkClose closes a connection after the loop's release.
 type linkClose struct{ link LeaderLink }
@@ -207,13 +207,18 @@ type linkClose struct{ link LeaderLink }
 // Deliver closes.
 func (c *linkClose) Deliver(model.Now) { c.link.Close() }
 
-// linkAnswered brings the answer to the outstanding request.
-type linkAnswered struct{ a LinkAnswer }
+// linkAnswered brings the answer to a request, which may have been given up.
+type linkAnswered struct {
+	to *linkSend
+	a  LinkAnswer
+}
 
 func (m *linkAnswered) fetch(l *fetchLoop, now model.Now, out *loop.Outbox) {
-	l.asking = false
-	l.in = fetcher.Input{Kind: fetcher.KindAnswered, Answer: fetcher.Answer{Msg: m.a.Msg, Err: m.a.Err}}
-	l.step(now, m.a.Hold, out)
+	if m.to == l.asking {
+		l.asking = nil
+		l.in = fetcher.Input{Kind: fetcher.KindAnswered, Answer: fetcher.Answer{Msg: m.a.Msg, Err: m.a.Err}}
+		l.step(now, m.a.Hold, out)
+	}
 	if m.a.Hold != nil {
 		m.a.Hold.Release()
 	}
