@@ -59,6 +59,9 @@ type World struct {
 	// Topic, if not nil, changes the settings in force of each topic, to values
 	// that configuration does not allow, such as segments of a few hundred bytes.
 	Topic func(*config.Topic)
+	// Images, if not nil, is told of each image as the node takes it over; see
+	// quorum.Subscriber.
+	Images func(*metadata.Image, *metadata.Delta)
 	// Group runs what takes goroutines; nil does without any.
 	Group *lifecycle.Group
 }

@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/config"
+	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol/server"
 )
@@ -57,3 +59,14 @@ func (b *Broker) Replicas() *host.ReplicaManager { return b.replicas }
 
 // Image returns the newest metadata that this node has committed.
 func (b *Broker) Image() *metadata.Image { return b.quorum.Image() }
+
+// Quorum returns what this node knows of the metadata quorum; nil before Boot.
+func (b *Broker) Quorum() *quorum.Description {
+	if b.quorum == nil {
+		return nil
+	}
+	return b.quorum.Describe()
+}
+
+// Epoch returns this incarnation's number, NoBrokerEpoch before it registered.
+func (b *Broker) Epoch() model.BrokerEpoch { return b.epoch() }

@@ -42,6 +42,9 @@ func (b *Broker) buildQuorum() {
 	} else {
 		b.quorum = quorum.NewObserver(c)
 	}
+	if b.world.Images != nil {
+		b.quorum.Subscribe(b.world.Images)
+	}
 	b.quorum.Subscribe(b.publisher.publish)
 	if b.membership != nil {
 		b.quorum.Subscribe(b.membership.image)

@@ -16,6 +16,8 @@ type admin struct {
 	link
 	ending  bool
 	waiting bool
+	// unclean are topics whose leaders were once allowed to lose records.
+	unclean map[string]bool
 	topics  map[string]*wanted
 	names   []string // of topics, in a fixed order
 }
@@ -25,7 +27,8 @@ type wanted struct {
 	name   string
 	churn  bool
 	unsure bool // a request about it was not answered: a later incarnation's image says what came of it
-	life   int  // the incarnation that was asked
+	asked  model.Instant
+	era    int // when that was
 	exists bool
 	id     model.TopicID // NoTopicID: not known
 	parts  int
@@ -33,8 +36,8 @@ type wanted struct {
 }
 
 func newAdmin(w *World) *admin {
-	a := &admin{topics: make(map[string]*wanted)}
-	a.link = link{world: w, lost: func() { a.waiting = false }}
+	a := &admin{topics: make(map[string]*wanted), unclean: make(map[string]bool)}
+	a.link = link{world: w, lost: func(model.BrokerID) {}}
 	for _, name := range []string{"f0", "d0", "t0", "c0", "x0", "x1"} {
 		a.names = append(a.names, name)
 		a.topics[name] = &wanted{name: name, churn: isChurn(name)}
@@ -55,8 +58,11 @@ func (a *admin) unfinished() string {
 func (a *admin) act() {
 	w := a.world
 	w.think(a.act)
-	c := a.up()
-	if c == nil || a.waiting {
+	if a.waiting {
+		return
+	}
+	c := a.any()
+	if c == nil {
 		return
 	}
 	for _, name := range a.names {
@@ -68,15 +74,22 @@ func (a *admin) act() {
 	if a.ending || w.clientRand.IntN(8) > 0 {
 		return
 	}
+	if len(w.machines) > 1 && w.clientRand.IntN(3) == 0 && w.o.on[KindMove] {
+		a.move(c)
+		return
+	}
 	switch k := w.clientRand.IntN(4); {
 	case k == 0 && w.o.on[KindDelete]:
-		a.deleteRecords(c)
+		a.deleteRecords()
 	case k == 1:
 		a.ask(c)
 	case w.o.on[KindAdmin]:
 		a.change(c)
 	}
 }
+
+// adminTimeout is how long a command may wait for its turn, in milliseconds.
+const adminTimeout = 3000
 
 // change does something to a topic that comes and goes.
 func (a *admin) change(c *conn) {
@@ -99,28 +112,31 @@ func (a *admin) change(c *conn) {
 func (a *admin) do(c *conn, t *wanted, req kmsg.Request, version int16, code func(kmsg.Response) int16, ok func(kmsg.Response)) {
 	w := a.world
 	a.waiting = true
-	t.unsure, t.life = true, w.lives
+	t.unsure, t.asked, t.era = true, w.sim.Now(), w.era
 	answered := false
 	a.watch(c, &answered)
 	w.counts.admin++
 	c.send(req, version,
 		func(resp kmsg.Response) {
 			answered = true
-			w.trace.line("admin      %s of %s: code %d", kmsg.NameForKey(req.Key()), t.name, code(resp))
+			c.node.m.line("admin      %s of %s: code %d", kmsg.NameForKey(req.Key()), t.name, code(resp))
 			switch code(resp) {
 			case protocol.CodeNone:
 				t.unsure = false
 				ok(resp)
 				a.checkTopic(t)
 			case protocol.CodeRequestTimedOut, protocol.CodeNotController:
+			case protocol.CodeTopicAlreadyExists, protocol.CodeUnknownTopicOrPartition, protocol.CodeInvalidPartitions:
+				// The broker may have sent it twice, the answer to the first got lost.
+				t.unsure = len(w.machines) > 1
+				a.checkTopic(t)
 			default:
 				t.unsure = false
 				a.checkTopic(t)
 			}
 		},
 		func(kmsg.Response, error) {
-			// What is unsure stays so until the process has started again: a record
-			// that was not known to be committed may be on the disk.
+			// What is unsure stays so for a while: see known.
 			answered, a.waiting = true, false
 		})
 }
@@ -128,10 +144,21 @@ func (a *admin) do(c *conn, t *wanted, req kmsg.Request, version int16, code fun
 func (a *admin) create(c *conn, t *wanted) {
 	r := a.world.clientRand
 	req := kmsg.NewPtrCreateTopicsRequest()
-	req.TimeoutMillis = 20_000
+	req.TimeoutMillis = adminTimeout
+	o := &a.world.o
 	ct := kmsg.NewCreateTopicsRequestTopic()
-	ct.Topic, ct.NumPartitions, ct.ReplicationFactor = t.name, int32(1+r.IntN(2)), 1
+	ct.Topic, ct.NumPartitions, ct.ReplicationFactor = t.name, int32(1+r.IntN(2)), int16(o.replicas)
+	if r.IntN(6) == 0 {
+		ct.ReplicationFactor = int16(1 + r.IntN(o.replicas))
+	}
 	config := map[string]string{}
+	if len(a.world.machines) > 1 {
+		config["min.insync.replicas"] = utoa(uint64(o.minISR))
+		if o.unclean && t.name == "c0" {
+			config["unclean.leader.election.enable"] = "true"
+			a.unclean[t.name] = true
+		}
+	}
 	switch t.name[0] {
 	case 'f':
 		config["flush.messages"] = "1"
@@ -159,7 +186,7 @@ func (a *admin) create(c *conn, t *wanted) {
 
 func (a *admin) delete(c *conn, t *wanted) {
 	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis = 20_000
+	req.TimeoutMillis = adminTimeout
 	version := pick(a.world.clientRand, []int16{4, 6})
 	if version == 6 {
 		dt := kmsg.NewDeleteTopicsRequestTopic()
@@ -178,7 +205,7 @@ func (a *admin) grow(c *conn, t *wanted) {
 		return
 	}
 	req := kmsg.NewPtrCreatePartitionsRequest()
-	req.TimeoutMillis = 20_000
+	req.TimeoutMillis = adminTimeout
 	ct := kmsg.NewCreatePartitionsRequestTopic()
 	ct.Topic, ct.Count = t.name, int32(t.parts+1)
 	req.Topics = append(req.Topics, ct)
@@ -210,23 +237,27 @@ func (a *admin) configure(c *conn, t *wanted) {
 }
 
 // deleteRecords raises a log start.
-func (a *admin) deleteRecords(c *conn) {
+func (a *admin) deleteRecords() {
 	w := a.world
 	ts := w.targets()
 	if len(ts) == 0 {
 		return
 	}
 	to := pick(w.clientRand, ts)
-	p := w.partOf(to.topic, to.id, to.partition)
-	if p == nil || p.state.View == nil || isChurn(to.topic) {
+	p := w.partOf(to)
+	if !a.refresh() || p == nil || isChurn(to.topic) {
+		return
+	}
+	c := a.leader(to)
+	if c == nil {
 		return
 	}
 	at := int64(-1)
-	if hw := int64(p.state.HighWatermark); w.clientRand.IntN(4) > 0 && hw > 0 {
-		at = w.clientRand.Int64N(hw + 1)
+	if w.clientRand.IntN(4) > 0 && p.acked > 0 {
+		at = w.clientRand.Int64N(p.acked + 1)
 	}
 	req := kmsg.NewPtrDeleteRecordsRequest()
-	req.TimeoutMillis = 20_000
+	req.TimeoutMillis = adminTimeout
 	t := kmsg.NewDeleteRecordsRequestTopic()
 	t.Topic = to.topic
 	q := kmsg.NewDeleteRecordsRequestTopicPartition()
@@ -239,12 +270,12 @@ func (a *admin) deleteRecords(c *conn) {
 	c.send(req, pick(w.clientRand, []int16{0, 1, 2}),
 		func(resp kmsg.Response) {
 			q := resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]
-			p := w.partOf(to.topic, to.id, to.partition)
-			if q.ErrorCode != protocol.CodeNone || p == nil || p.state.View == nil {
+			r := c.node.partOf(to.topic, to.id, to.partition)
+			if q.ErrorCode != protocol.CodeNone || r == nil || r.state.View == nil || !r.leads() {
 				return
 			}
-			if q.LowWatermark < at || int64(p.state.LogStart) < q.LowWatermark {
-				w.fail(16, "%v: records below %d deleted up to %d, the log starts at %d", p.tp, at, q.LowWatermark, p.state.LogStart)
+			if q.LowWatermark < at || int64(r.state.LogStart) < q.LowWatermark {
+				w.fail(16, "%v: records below %d deleted up to %d, the log of broker %d starts at %d", r.tp, at, q.LowWatermark, c.node.m.id, r.state.LogStart)
 			}
 		},
 		func(kmsg.Response, error) { answered, a.waiting = true, false })
@@ -286,21 +317,35 @@ func (a *admin) ask(c *conn) {
 // known.
 func (a *admin) adopt(t *wanted) {
 	w := a.world
-	img := w.node.broker.Image().Topic(t.name)
+	img := w.image().Topic(t.name)
 	t.unsure, t.exists, t.id, t.parts, t.config = false, img != nil, model.NoTopicID, 0, map[string]string{}
 	if img != nil {
 		t.id, t.parts = img.ID, len(img.Partitions)
-		for k, v := range w.node.broker.Image().Config(metadata.TopicResource, t.name) {
+		for k, v := range w.image().Config(metadata.TopicResource, t.name) {
 			t.config[k] = v
 		}
 	}
 }
 
+// known reports whether what came of an unanswered request can be seen by now.
+// It may be in the log of a process that was killed, or on its way to a
+// controller that takes it until its time is over.
+func (a *admin) known(t *wanted) bool {
+	w := a.world
+	if len(w.machines) == 1 {
+		return t.era != w.era
+	}
+	return w.sim.Now()-t.asked > 4*adminTimeout*millisecond
+}
+
 // checkImage compares the metadata with what was acknowledged.
 func (a *admin) checkImage() {
+	if a.world.image() == nil {
+		return
+	}
 	for _, name := range a.names {
 		t := a.topics[name]
-		if t.unsure && !a.waiting && t.life != a.world.lives {
+		if t.unsure && !a.waiting && a.known(t) {
 			a.adopt(t)
 		}
 		a.checkTopic(t)
@@ -312,7 +357,7 @@ func (a *admin) checkTopic(t *wanted) {
 	if t.unsure {
 		return
 	}
-	img := w.node.broker.Image().Topic(t.name)
+	img := w.image().Topic(t.name)
 	switch {
 	case !t.exists && img == nil:
 		return
@@ -323,7 +368,7 @@ func (a *admin) checkTopic(t *wanted) {
 	case t.parts != len(img.Partitions):
 		w.fail(12, "topic %s has %d partitions, acknowledged were %d", t.name, len(img.Partitions), t.parts)
 	}
-	config := w.node.broker.Image().Config(metadata.TopicResource, t.name)
+	config := w.image().Config(metadata.TopicResource, t.name)
 	if fmt.Sprint(config) != fmt.Sprint(t.config) {
 		w.fail(12, "topic %s has settings %v, acknowledged were %v", t.name, config, t.config)
 	}

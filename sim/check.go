@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition"
 	"github.com/tidemark/tidemark/partition/host"
@@ -13,55 +15,54 @@ const noticeEvery = 8
 
 // notice takes over which partitions the node has.
 func (n *node) notice() {
-	w := n.world
 	n.hosted = n.broker.Replicas().All()
 	for _, hosted := range n.hosted {
-		if n.seen[hosted] == nil {
-			p := w.h.part(hosted)
-			n.seen[hosted], p.host, p.state, p.online = p, hosted, nil, false
-		}
-		w.look(hosted)
-	}
-	if n.up {
-		img := n.broker.Image()
-		for _, p := range w.h.order {
-			if !p.gone && img.TopicByID(p.id.TopicID) == nil {
-				p.gone = true
-			}
-		}
+		n.look(hosted)
 	}
 }
 
 // cheapCheck runs after every event.
 func (w *World) cheapCheck() {
-	n := w.node
-	if n == nil || n.broker.Replicas() == nil {
-		return
+	if w.h.asserted != "" {
+		w.fail(0, "%s", w.h.asserted)
 	}
+	for _, m := range w.machines {
+		if m.node != nil && m.node.broker.Replicas() != nil {
+			m.node.cheapCheck()
+		}
+	}
+	for _, p := range w.h.order {
+		if p.stale {
+			p.stale = false
+			w.checkSeats(p)
+		}
+	}
+}
+
+func (n *node) cheapCheck() {
+	w, m := n.world, n.m
 	select {
 	case <-n.broker.Failed():
 		n.failed(n.broker.Failure())
 		return
 	default:
 	}
-	if w.h.asserted != "" {
-		w.fail(0, "%s", w.h.asserted)
-	}
 	at := n.broker.Image().At().Offset
-	if at < w.h.imageAt && n.up {
-		w.fail(12, "metadata is at %d, it was at %d", at, w.h.imageAt)
+	if at < m.imageAt && n.up {
+		w.fail(12, "metadata of broker %d is at %d, it was at %d", m.id, at, m.imageAt)
 	}
-	w.h.imageAt = max(w.h.imageAt, at)
-	if w.sim.Ran()%noticeEvery == 0 {
+	m.imageAt = max(m.imageAt, at)
+	n.checkQuorum()
+	if w.sim.Ran()%noticeEvery == 0 || !n.up {
 		n.notice()
 		return
 	}
 	for _, hosted := range n.hosted {
-		w.look(hosted)
+		n.look(hosted)
 	}
 	for _, c := range n.conns {
-		if n := c.local.Unanswered(); n > inFlightMax {
-			w.fail(17, "%d requests of one connection are unanswered", n)
+		if open := c.local.Unanswered(); open > inFlightMax {
+			w.fail(17, "%d requests of one connection are unanswered", open)
 		}
 		c.look()
 	}
@@ -70,140 +71,226 @@ func (w *World) cheapCheck() {
 // inFlightMax is tidemark.in.flight.per.connection.
 const inFlightMax = 64
 
+// replica returns what is known of a hosted partition.
+func (n *node) replica(hosted *host.Hosted) *replica {
+	r := n.seen[hosted]
+	if r == nil {
+		n.m.replicas = slices.DeleteFunc(n.m.replicas, func(r *replica) bool {
+			return r.removed && r.part.id == hosted.ID() && r.host != hosted
+		})
+		r = n.m.replica(n.world.h.part(hosted.ID(), hosted.TopicPartition()))
+		n.seen[hosted], r.host, r.state, r.online = r, hosted, nil, false
+		r.rider = &counter{r: r, n: n}
+		if n.world.o.riders {
+			n.world.at(0, func() {
+				if n.alive() {
+					hosted.Attach(r.rider)
+				}
+			})
+		}
+	}
+	return r
+}
+
+// leads reports whether the replica led when it was last looked at.
+func (r *replica) leads() bool { return r.state.Role == partition.Leader }
+
 // look compares a partition's published state with the one before.
-func (w *World) look(hosted *host.Hosted) *part {
+func (n *node) look(hosted *host.Hosted) *replica {
+	w, m := n.world, n.m
 	s := hosted.State()
-	p := w.node.seen[hosted]
-	if p == nil {
-		p = w.h.part(hosted)
-		w.node.seen[hosted], p.host, p.state, p.online = p, hosted, nil, false
+	r := n.replica(hosted)
+	if s == r.state {
+		return r
 	}
-	if s == p.state {
-		return p
-	}
-	old := p.state
-	p.state = s
+	old := r.state
+	r.state = s
+	r.part.stale = true
 	if old == nil || old.Role != s.Role || old.LeaderEpoch != s.LeaderEpoch || old.LogStart != s.LogStart {
-		w.trace.state("partition", p.tp.String(), s)
-		w.hash.add(uint64(s.Role), uint64(s.LeaderEpoch), uint64(s.LogEnd))
+		m.state("partition", r.tp.String(), s)
+		w.hash.add(uint64(m.id), uint64(s.Role), uint64(s.LeaderEpoch), uint64(s.LogEnd))
 	}
 	if s.Role == partition.Offline {
-		if s.Code == protocol.CodeKafkaStorageError && !w.excused(p) {
-			w.fail(0, "%v went offline on a sound disk: %s", p.tp, s.Reason)
+		if s.Code == protocol.CodeKafkaStorageError && !r.excused() {
+			w.fail(0, "%v went offline on broker %d, whose disk is sound: %s", r.tp, m.id, s.Reason)
 		}
-		return p
+		return r
 	}
-	w.checkNumbers(p, old, s)
-	p.online = true
+	r.checkNumbers(old, s)
+	if !r.online && s.View != nil && r.life != m.lives {
+		r.loaded(s)
+	}
+	r.online = true
 	if n := hosted.Backlog(); n > 8192 {
-		w.fail(17, "%d messages wait for %v", n, p.tp)
+		w.fail(17, "%d messages wait for %v", n, r.tp)
 	}
-	if w.node.up {
-		p.end = max(p.end, int64(s.LogEnd))
+	if r.frozen == m.lives && int64(s.Durable) > r.floor {
+		w.fail(13, "%v: durable up to %d on broker %d after a failed fsync, before it was %d", r.tp, s.Durable, m.id, r.floor)
 	}
-	if p.frozen == w.lives && int64(s.Durable) > p.floor {
-		w.fail(13, "%v: durable up to %d after a failed fsync, before it was %d", p.tp, s.Durable, p.floor)
+	r.end = max(r.end, int64(s.LogEnd))
+	r.floor = max(r.floor, int64(s.Durable))
+	r.part.maxStart = max(r.part.maxStart, int64(s.LogStart))
+	r.rider.follow()
+	if r.leads() && (old == nil || old.Role != s.Role || old.LeaderEpoch != s.LeaderEpoch) {
+		r.reigns()
 	}
-	p.floor = max(p.floor, int64(s.Durable))
-	p.maxStart = max(p.maxStart, int64(s.LogStart))
-	return p
+	return r
 }
 
-// excused reports whether the world did something to a partition that explains
+// excused reports whether the world did something to a replica that explains
 // why it is offline.
-func (w *World) excused(p *part) bool {
-	return p.hit || p.drop || p.hurt || w.h.dirHit == w.lives ||
-		w.fullLife == w.lives && p.host != nil && !p.online // loaded or made on a full disk
+func (r *replica) excused() bool {
+	m := r.m
+	return r.hit || r.drop || r.hurt || m.dirHit == m.lives ||
+		m.fullLife == m.lives && r.host != nil && !r.online // loaded or made on a full disk
 }
 
-func (w *World) checkNumbers(p *part, old, s *host.State) {
+func (r *replica) checkNumbers(old, s *host.State) {
+	w, id := r.m.world, r.m.id
 	if s.LogStart > s.LastStable || s.LastStable > s.HighWatermark || s.HighWatermark > s.LogEnd {
-		w.fail(10, "%v: start %d, last stable %d, high watermark %d, end %d", p.tp, s.LogStart, s.LastStable, s.HighWatermark, s.LogEnd)
+		w.fail(10, "%v: on broker %d start %d, last stable %d, high watermark %d, end %d", r.tp, id, s.LogStart, s.LastStable, s.HighWatermark, s.LogEnd)
 	}
 	if s.RecoveryPoint > s.LogEnd || s.Durable > s.LogEnd {
-		w.fail(13, "%v: recovery point %d, durable %d, end %d", p.tp, s.RecoveryPoint, s.Durable, s.LogEnd)
+		w.fail(13, "%v: on broker %d recovery point %d, durable %d, end %d", r.tp, id, s.RecoveryPoint, s.Durable, s.LogEnd)
 	}
-	if len(s.ISR) > 1 || s.Role == partition.Leader && s.Leader != 1 {
-		w.fail(6, "%v: leader %d, ISR %v on a cluster of one", p.tp, s.Leader, s.ISR)
+	if s.Role == partition.Leader && s.Leader != id {
+		w.fail(6, "%v: broker %d leads, and names broker %d as the leader", r.tp, id, s.Leader)
 	}
 	if old == nil || old.Role == partition.Offline {
 		return
 	}
 	if s.LeaderEpoch < old.LeaderEpoch {
-		w.fail(6, "%v: leader epoch %d after %d", p.tp, s.LeaderEpoch, old.LeaderEpoch)
+		w.fail(6, "%v: leader epoch %d after %d on broker %d", r.tp, s.LeaderEpoch, old.LeaderEpoch, id)
 	}
-	if s.HighWatermark < old.HighWatermark {
-		w.fail(5, "%v: high watermark fell from %d to %d", p.tp, old.HighWatermark, s.HighWatermark)
+	reigning := s.Role == partition.Leader && old.Role == partition.Leader && s.LeaderEpoch == old.LeaderEpoch
+	if s.HighWatermark < old.HighWatermark && (reigning || len(w.machines) == 1) {
+		w.fail(5, "%v: high watermark fell from %d to %d on broker %d", r.tp, old.HighWatermark, s.HighWatermark, id)
 	}
 	if s.LogEnd < old.LogEnd {
-		w.fail(4, "%v: log end fell from %d to %d", p.tp, old.LogEnd, s.LogEnd)
+		if reigning || len(w.machines) == 1 {
+			w.fail(4, "%v: log end fell from %d to %d on broker %d, which leads", r.tp, old.LogEnd, s.LogEnd, id)
+		}
+		r.truncated(int64(s.LogEnd))
 	}
-	if s.LogStart < old.LogStart {
-		w.fail(16, "%v: log start fell from %d to %d", p.tp, old.LogStart, s.LogStart)
+	if s.LogStart < old.LogStart && !r.part.lost {
+		w.fail(16, "%v: log start fell from %d to %d on broker %d", r.tp, old.LogStart, s.LogStart, id)
 	}
+}
+
+// truncated is told that a follower has cut its log: it may not cut what was
+// acknowledged, unless an election has lost that.
+func (r *replica) truncated(to int64) {
+	w, p := r.m.world, r.part
+	r.m.line("truncated  %v from %d to %d", r.tp, r.end, to)
+	if !p.pending && to < p.acked {
+		for o := max(to, p.maxStart); o < min(p.acked, int64(len(r.recs)), int64(len(p.recs))); o++ {
+			if p.recs[o].id != 0 && p.recs[o].id == r.recs[o].id {
+				w.fail(4, "%v: broker %d has cut its log at %d, and with it record %d at %d, which was acknowledged", p.tp, r.m.id, to, p.recs[o].id, o)
+			}
+		}
+	}
+	r.cut(to)
+}
+
+// reigns is told that a replica leads in an epoch from now on.
+func (r *replica) reigns() {
+	w, p, epoch := r.m.world, r.part, int32(r.state.LeaderEpoch)
+	by := reign{r.m.id, r.m.lives}
+	if other, known := p.reigns[epoch]; known && other != by {
+		w.fail(1, "%v: epoch %d is led by broker %d life %d and by broker %d life %d", p.tp, epoch, other.m, other.life, by.m, by.life)
+	}
+	p.reigns[epoch] = by
+	if !p.pending || epoch < p.uncleanEpoch {
+		if end := int64(r.state.LogEnd); epoch >= p.uncleanEpoch && end < p.acked && !r.hit && !r.drop {
+			w.fail(4, "%v: broker %d leads epoch %d with a log that ends at %d, everything below %d was acknowledged", p.tp, r.m.id, epoch, end, p.acked)
+		}
+		return
+	}
+	// An election that may have lost records: what is left is what its leader has.
+	p.pending = false
+	end := int64(r.state.LogEnd)
+	first := end
+	_, _ = scan(r.m.disk, partDir(p.tp), int64(r.state.LogStart), func(h *batchHead, raw []byte) error {
+		return eachRecord(h, raw, func(g gotRecord) error {
+			if g.offset < min(first, int64(len(p.recs))) && p.recs[g.offset].id != 0 && p.recs[g.offset].id != g.id {
+				first = g.offset
+			}
+			return nil
+		})
+	})
+	w.h.cut(p, first)
 }
 
 // booted compares what a new incarnation has loaded with what must be there.
-func (h *history) booted() {
-	w := h.world
-	n := w.node
-	if at := n.broker.Image().At().Offset; at < h.imageAt {
-		w.fail(12, "metadata is at %d after the start, it was at %d before", at, h.imageAt)
+func (m *machine) booted() {
+	w := m.world
+	n := m.node
+	if at := n.broker.Image().At().Offset; at < m.imageAt {
+		w.fail(12, "metadata of broker %d is at %d after the start, it was at %d before", m.id, at, m.imageAt)
 	}
 	w.admin.checkImage()
-	for _, p := range h.order {
-		if p.gone || p.holed {
+	for _, r := range m.replicas {
+		if r.part.gone || r.holed || !n.assigned(r.part) || len(w.machines) > 1 {
 			continue
 		}
-		hosted := n.broker.Replicas().GetByID(p.id)
+		hosted := n.broker.Replicas().GetByID(r.part.id)
 		if hosted == nil {
-			w.fail(12, "%v (%v) is not hosted after the start", p.tp, p.id)
+			w.fail(12, "%v (%v) is not hosted by broker %d after the start", r.tp, r.part.id, m.id)
 		}
 		s := hosted.State()
 		if s.Role == partition.Offline {
-			if !w.excused(p) {
-				w.fail(4, "%v is offline after the start: %s", p.tp, s.Reason)
+			if s.Code == protocol.CodeKafkaStorageError && !r.excused() {
+				w.fail(4, "%v is offline on broker %d after the start: %s", r.tp, m.id, s.Reason)
 			}
-			p.hurt = p.hurt || p.drop
-			continue
+			r.hurt = r.hurt || r.drop
 		}
-		w.loaded(p, s)
 	}
 }
 
-// loaded checks a log that a new incarnation has opened.
-func (w *World) loaded(p *part, s *host.State) {
+// assigned reports whether the node's own metadata gives it a replica.
+func (n *node) assigned(p *part) bool {
+	reg := n.broker.Image().PartitionByID(p.id)
+	return reg != nil && reg.HasReplica(n.m.id)
+}
+
+// loaded checks a log that a new incarnation has opened, or made.
+func (r *replica) loaded(s *host.State) {
+	w, id := r.m.world, r.m.id
+	fresh := r.life == 0
+	r.life = r.m.lives
 	end := int64(s.LogEnd)
-	if end < p.floor {
-		w.fail(4, "%v ends at %d after the start, everything below %d was durable", p.tp, end, p.floor)
+	if end < r.floor {
+		w.fail(4, "%v ends at %d on broker %d after the start, everything below %d was durable", r.tp, end, id, r.floor)
 	}
-	if end < p.end {
-		if !p.lossy {
-			w.fail(4, "%v ends at %d after the start, it ended at %d and the power was on", p.tp, end, p.end)
+	if end < r.end {
+		if !r.lossy {
+			w.fail(4, "%v ends at %d on broker %d after the start, it ended at %d and the power was on", r.tp, end, id, r.end)
 		}
-		w.trace.line("lost       %v %d to %d", p.tp, end, p.end)
-		w.h.cut(p, end)
+		r.m.line("lost       %v %d to %d", r.tp, end, r.end)
+		r.cut(end)
 	}
-	if start := w.checkpointOf(w.disk, logStartFile, p.tp); int64(s.LogStart) < min(start, end) {
-		w.fail(16, "%v starts at %d, the checkpoint says %d", p.tp, s.LogStart, start)
+	if start := checkpointOf(r.m.disk, logStartFile, r.tp); !fresh && int64(s.LogStart) < min(start, end) {
+		w.fail(16, "%v starts at %d on broker %d, the checkpoint says %d", r.tp, s.LogStart, id, start)
 	}
-	p.loadedPoint = int64(s.RecoveryPoint)
-	p.end, p.lossy, p.hurt, p.hit = end, false, false, false
-	w.compare(p, s, "after the start")
-	p.drop = false
+	r.loadedPoint = int64(s.RecoveryPoint)
+	r.end, r.lossy, r.hurt, r.hit = end, false, false, r.hit && fresh
+	if !fresh {
+		r.compare(s, "after the start")
+	}
+	r.drop = false
 }
 
-// partOf finds a partition by name or id as the broker has it now; nil if it
-// has none.
-func (w *World) partOf(topic string, id model.TopicID, n int32) *part {
+// partOf finds a replica by name or id as the node has it now; nil if it has
+// none.
+func (n *node) partOf(topic string, id model.TopicID, p int32) *replica {
 	var hosted *host.Hosted
 	if id != model.NoTopicID {
-		hosted = w.node.broker.Replicas().GetByID(model.TopicIDPartition{TopicID: id, Partition: n})
+		hosted = n.broker.Replicas().GetByID(model.TopicIDPartition{TopicID: id, Partition: p})
 	} else {
-		hosted = w.node.broker.Replicas().Get(topic, n)
+		hosted = n.broker.Replicas().Get(topic, p)
 	}
 	if hosted == nil {
 		return nil
 	}
-	return w.look(hosted)
+	return n.look(hosted)
 }

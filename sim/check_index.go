@@ -8,11 +8,12 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs"
 )
 
-// checkIndexes compares the offset index files of a partition's sealed segments
+// checkIndexes compares the offset index files of a replica's sealed segments
 // with the batches that they lead to.
-func (w *World) checkIndexes(p *part) {
-	dir := partDir(p.tp)
-	names, err := w.disk.List(dir)
+func (r *replica) checkIndexes() {
+	w, disk := r.m.world, r.m.disk
+	dir := partDir(r.tp)
+	names, err := disk.List(dir)
 	if err != nil {
 		return
 	}
@@ -23,11 +24,11 @@ func (w *World) checkIndexes(p *part) {
 		}
 	}
 	for _, base := range segments[:max(len(segments)-1, 0)] {
-		index, err := vfs.ReadFile(w.disk, filepath.Join(dir, base+".index"))
+		index, err := vfs.ReadFile(disk, filepath.Join(dir, base+".index"))
 		if err != nil || len(index) == 0 {
 			continue // it can be made from the segment
 		}
-		b, err := vfs.ReadFile(w.disk, filepath.Join(dir, base+".log"))
+		b, err := vfs.ReadFile(disk, filepath.Join(dir, base+".log"))
 		if err != nil {
 			continue
 		}
@@ -46,7 +47,7 @@ func (w *World) checkIndexes(p *part) {
 			offset := first + int64(binary.BigEndian.Uint32(e))
 			at := binary.BigEndian.Uint32(e[4:])
 			if last, ok := lasts[at]; !ok || last != offset {
-				w.fail(13, "%v: the index of segment %s says that the batch ending at %d is at position %d, a batch ending at %d is (%v)", p.tp, base, offset, at, last, ok)
+				w.fail(13, "%v: the index of segment %s says on broker %d that the batch ending at %d is at position %d, a batch ending at %d is (%v)", r.tp, base, r.m.id, offset, at, last, ok)
 			}
 		}
 	}

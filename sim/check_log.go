@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"hash/crc32"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -88,26 +89,28 @@ func scan(disk *memfs.FS, dir string, from int64, fn func(h *batchHead, raw []by
 // below.
 var errCutAway = fmt.Errorf("cut away")
 
-// compare reads a partition's files and checks every record and every batch.
-func (w *World) compare(p *part, s *host.State, when string) {
+// compare reads a replica's files and checks every record and every batch.
+func (r *replica) compare(s *host.State, when string) {
 	type progress struct {
 		epoch int16
 		seq   int32 // of the last record
 	}
+	w, p, m := r.m.world, r.part, r.m
 	producers := make(map[int64]progress)
 	lastEpoch, lastAppend := int32(-1), int64(noTS)
 	start := int64(s.LogStart)
-	end, err := scan(w.disk, partDir(p.tp), start, func(h *batchHead, raw []byte) error {
-		if h.epoch < lastEpoch || h.epoch > int32(s.LeaderEpoch) {
-			w.fail(2, "%s: %v: batch at %d has epoch %d after %d, the leader's is %d", when, p.tp, h.base, h.epoch, lastEpoch, s.LeaderEpoch)
+	r.batches = r.batches[:0]
+	end, err := scan(m.disk, partDir(p.tp), start, func(h *batchHead, raw []byte) error {
+		if h.epoch < lastEpoch || s.LeaderEpoch >= 0 && h.epoch > int32(s.LeaderEpoch) {
+			w.fail(2, "%s: %v: batch at %d on broker %d has epoch %d after %d, the leader's is %d", when, p.tp, h.base, m.id, h.epoch, lastEpoch, s.LeaderEpoch)
 		}
 		lastEpoch = h.epoch
 		if e := s.EpochFor(model.Offset(h.last)); h.last >= start && int32(e) != h.epoch {
-			w.fail(2, "%s: %v: batch at %d has epoch %d, the cache says %d; the log is %d to %d, the file %v", when, p.tp, h.base, h.epoch, e, start, s.LogEnd, readEpochs(w.disk, partDir(p.tp)))
+			w.fail(2, "%s: %v: batch at %d on broker %d has epoch %d, the cache says %d; the log is %d to %d, the file %v", when, p.tp, h.base, m.id, h.epoch, e, start, s.LogEnd, readEpochs(m.disk, partDir(p.tp)))
 		}
 		if isAppendTime(p.tp.Topic) && h.last >= max(start, p.maxStart) {
-			if h.maxTS < lastAppend {
-				w.fail(5, "%s: %v: append time %d at %d after %d", when, p.tp, h.maxTS, h.base, lastAppend)
+			if h.maxTS < lastAppend && len(w.machines) == 1 {
+				w.fail(5, "%s: %v: append time %d at %d after %d on broker %d", when, p.tp, h.maxTS, h.base, lastAppend, m.id)
 			}
 			lastAppend = h.maxTS
 		}
@@ -119,83 +122,100 @@ func (w *World) compare(p *part, s *host.State, when string) {
 			}
 			anyFirst := !known && (start > 0 || p.lost)
 			if known && h.pepoch < last.epoch || h.seq != next && !anyFirst {
-				w.fail(7, "%s: %v: producer %d epoch %d sequence %d at offset %d, want %d (epoch before %d)", when, p.tp, h.pid, h.pepoch, h.seq, h.base, next, last.epoch)
+				w.fail(7, "%s: %v: producer %d epoch %d sequence %d at offset %d of broker %d, want %d (epoch before %d)", when, p.tp, h.pid, h.pepoch, h.seq, h.base, m.id, next, last.epoch)
 			}
 			producers[h.pid] = progress{h.pepoch, h.seq + h.count - 1}
 		}
+		r.batches = append(r.batches, stored{h.base, h.last, h.epoch, crc32.Checksum(raw[21:], castagnoli)})
 		return eachRecord(h, raw, func(g gotRecord) error {
-			w.h.learn(p, g.offset, g.id, g.ts, false, when)
+			w.h.holds(r, h.epoch, g.offset, g.id, g.ts, when)
 			return nil
 		})
 	})
 	switch {
-	case end < int64(s.LogEnd) && p.drop:
+	case end < int64(s.LogEnd) && r.drop:
 		// Pages dropped inside a log whose seal could not be written either:
 		// nothing on the disk tells it from what compaction leaves.
-		p.hurt, p.holed = true, true
-		w.trace.line("hole       %v at %d: %v", p.tp, end, err)
+		r.hurt, r.holed = true, true
+		m.line("hole       %v at %d: %v", p.tp, end, err)
 	case end < int64(s.LogEnd):
-		w.fail(4, "%s: %v: the files hold records up to %d, the log ends at %d: %v", when, p.tp, end, s.LogEnd, err)
-	case end > int64(s.LogEnd) && !p.hit:
+		w.fail(4, "%s: %v: the files of broker %d hold records up to %d, the log ends at %d: %v", when, p.tp, m.id, end, s.LogEnd, err)
+	case end > int64(s.LogEnd) && !r.hit:
 		// Bytes that are no batch may stand behind the end: what a load cut away.
-		w.fail(13, "%s: %v: the files go on to %d behind the log end %d: %v", when, p.tp, end, s.LogEnd, err)
+		w.fail(13, "%s: %v: the files of broker %d go on to %d behind the log end %d: %v", when, p.tp, m.id, end, s.LogEnd, err)
 	}
 }
 
 // deepCheck looks at everything: the files against the history, indexes
-// against the files, what is durable against what was said to be.
+// against the files, what is durable against what was said to be, replicas
+// against each other.
 func (w *World) deepCheck() {
-	n := w.node
-	if n == nil || !n.up || w.faults.dying != deathNone {
+	if w.dying() != nil {
 		return
 	}
-	n.notice()
 	w.admin.checkImage()
-	image := w.disk.Durable()
-	for _, hosted := range n.hosted {
-		p, s := n.seen[hosted], hosted.State()
-		if p.gone || p.hurt || s.Role == partition.Offline || s.View == nil {
-			continue
+	for _, m := range w.machines {
+		if m.up() {
+			m.deepCheck()
 		}
-		w.compare(p, s, "in the files")
-		if w.faults.errors == 0 && !p.hit {
-			w.checkAnswers(p, s)
-		}
-		if w.nodeRand.IntN(2) == 0 && !p.hit && w.fullLife != w.lives {
-			w.checkIndexes(p)
-		}
-		if !p.drop {
-			w.checkDurable(image, p, s)
+	}
+	for _, p := range w.h.order {
+		if !p.gone {
+			w.checkReplicas(p)
 		}
 	}
 	w.checkHeld()
 }
 
+func (m *machine) deepCheck() {
+	w, n := m.world, m.node
+	n.notice()
+	image := m.disk.Durable()
+	for _, hosted := range n.hosted {
+		r, s := n.seen[hosted], hosted.State()
+		r.batches = r.batches[:0]
+		if r.part.gone || r.hurt || s.Role == partition.Offline || s.View == nil {
+			continue
+		}
+		r.compare(s, "in the files")
+		if m.faults.errors == 0 && !r.hit {
+			r.checkAnswers(s)
+		}
+		if w.nodeRand.IntN(2) == 0 && !r.hit && m.fullLife != m.lives {
+			r.checkIndexes()
+		}
+		if !r.drop {
+			r.checkDurable(image, s)
+		}
+	}
+}
+
 // checkAnswers compares what indexes lead to with what the files say.
-func (w *World) checkAnswers(p *part, s *host.State) {
+func (r *replica) checkAnswers(s *host.State) {
+	w, tp := r.m.world, r.tp
 	start, end := int64(s.LogStart), int64(s.LogEnd)
 	if start >= end {
 		return
 	}
 	for range 3 {
 		from := start + w.nodeRand.Int64N(end-start)
-		r, err := s.View.Read(model.Offset(from), s.LogEnd, 1000, true)
+		region, err := s.View.Read(model.Offset(from), s.LogEnd, 1000, true)
 		if err != nil {
-			w.fail(13, "%v: read from %d: %v", p.tp, from, err)
+			w.fail(13, "%v: read from %d on broker %d: %v", tp, from, r.m.id, err)
 		}
-		b := make([]byte, r.Len())
-		if _, err := r.ReadAt(b, 0); err != nil {
-			w.fail(13, "%v: read of %d bytes from %d: %v", p.tp, len(b), from, err)
+		b := make([]byte, region.Len())
+		if _, err := region.ReadAt(b, 0); err != nil {
+			w.fail(13, "%v: read of %d bytes from %d on broker %d: %v", tp, len(b), from, r.m.id, err)
 		}
 		h, err := readHead(b)
 		if err != nil || h.base > from || h.last < from {
-			w.fail(13, "%v: a read from %d begins at batch %d to %d: %v", p.tp, from, h.base, h.last, err)
+			w.fail(13, "%v: a read from %d on broker %d begins at batch %d to %d: %v", tp, from, r.m.id, h.base, h.last, err)
 		}
-		w.hold(p, r, b)
+		w.hold(r, region, b)
 	}
-	want, at := int64(-1), p.recs[start+w.nodeRand.Int64N(end-start)].ts+w.nodeRand.Int64N(3)-1
+	want, at := int64(-1), r.recs[start+w.nodeRand.Int64N(end-start)].ts+w.nodeRand.Int64N(3)-1
 	for o := start; o < end && want < 0; o++ {
-		if p.recs[o].ts >= at {
+		if r.recs[o].ts >= at {
 			want = o
 		}
 	}
@@ -204,45 +224,46 @@ func (w *World) checkAnswers(p *part, s *host.State) {
 		got.Offset = -1
 	}
 	if err != nil || int64(got.Offset) != want {
-		w.fail(13, "%v: the first record since %d is at %d, the index says %d: %v", p.tp, at, want, got.Offset, err)
+		w.fail(13, "%v: the first record since %d is at %d, the index of broker %d says %d: %v", tp, at, want, r.m.id, got.Offset, err)
 	}
 }
 
 // checkDurable compares what a power failure would leave at least with what is
 // said to be durable.
-func (w *World) checkDurable(image *memfs.FS, p *part, s *host.State) {
-	point := max(w.checkpointOf(image, recoveryPointFile, p.tp), int64(s.RecoveryPoint))
-	claimed := max(int64(s.Durable), point, p.floor)
+func (r *replica) checkDurable(image *memfs.FS, s *host.State) {
+	w, tp := r.m.world, r.tp
+	point := max(checkpointOf(image, recoveryPointFile, tp), int64(s.RecoveryPoint))
+	claimed := max(int64(s.Durable), point, r.floor)
 	start := int64(s.LogStart)
 	if claimed <= start {
 		return
 	}
-	epochs := readEpochs(image, partDir(p.tp))
-	end, err := scan(image, partDir(p.tp), start, func(h *batchHead, raw []byte) error {
+	epochs := readEpochs(image, partDir(tp))
+	end, err := scan(image, partDir(tp), start, func(h *batchHead, raw []byte) error {
 		// An older checkpoint of the log start can bring back offsets that the
 		// file has forgotten; a start then finds their epochs in the batches.
-		if e := epochs.of(h.last); h.last >= start && h.last < point && e != h.epoch && (e >= 0 || h.last >= p.loadedPoint) {
-			w.fail(13, "%v: the recovery point is %d, the durable epoch file says %d of the batch at %d, which has %d", p.tp, point, e, h.base, h.epoch)
+		if e := epochs.of(h.last); h.last >= start && h.last < point && e != h.epoch && (e >= 0 || h.last >= r.loadedPoint) {
+			w.fail(13, "%v: the recovery point of broker %d is %d, the durable epoch file says %d of the batch at %d, which has %d", tp, r.m.id, point, e, h.base, h.epoch)
 		}
 		if h.base >= claimed {
 			return errCutAway
 		}
 		return eachRecord(h, raw, func(g gotRecord) error {
-			if r := p.recs[g.offset]; r.id != g.id {
-				return fmt.Errorf("offset %d holds record %d, want %d", g.offset, g.id, r.id)
+			if at := r.recs[g.offset]; at.id != g.id {
+				return fmt.Errorf("offset %d holds record %d, want %d", g.offset, g.id, at.id)
 			}
 			return nil
 		})
 	})
 	if end < claimed {
-		w.fail(13, "%v: %d is said to be durable (recovery point %d), a power failure could leave %d: %v", p.tp, claimed, point, end, err)
+		w.fail(13, "%v: %d is said to be durable on broker %d (recovery point %d), a power failure could leave %d: %v", tp, claimed, r.m.id, point, end, err)
 	}
 }
 
 // held is a region whose bytes must not change.
 type held struct {
-	p      *part
-	life   int
+	r      *replica
+	node   *node
 	region log.Region
 	bytes  []byte
 	looks  int
@@ -250,24 +271,24 @@ type held struct {
 
 const heldMax = 12
 
-func (w *World) hold(p *part, r log.Region, b []byte) {
+func (w *World) hold(r *replica, region log.Region, b []byte) {
 	if len(w.held) >= heldMax || w.nodeRand.IntN(3) > 0 {
-		r.Release()
+		region.Release()
 		return
 	}
-	w.held = append(w.held, held{p: p, life: w.lives, region: r, bytes: b})
+	w.held = append(w.held, held{r: r, node: r.m.node, region: region, bytes: b})
 }
 
 // checkHeld reads held regions again.
 func (w *World) checkHeld() {
 	kept := w.held[:0]
 	for _, h := range w.held {
-		if h.life != w.lives {
+		if h.node.m.node != h.node {
 			continue // of a process that is gone
 		}
 		b := make([]byte, len(h.bytes))
 		if _, err := h.region.ReadAt(b, 0); err == nil && string(b) != string(h.bytes) {
-			w.fail(14, "%v: %d bytes from %d changed under a reader", h.p.tp, len(b), h.region.Start())
+			w.fail(14, "%v: %d bytes from %d changed under a reader on broker %d", h.r.tp, len(b), h.region.Start(), h.node.m.id)
 		}
 		if h.looks++; h.looks < 3 {
 			kept = append(kept, h)
@@ -280,7 +301,7 @@ func (w *World) checkHeld() {
 
 // checkpointOf returns a partition's offset in one of Kafka's offset
 // checkpoints, 0 if it has none.
-func (w *World) checkpointOf(disk *memfs.FS, file string, tp model.TopicPartition) int64 {
+func checkpointOf(disk *memfs.FS, file string, tp model.TopicPartition) int64 {
 	for _, line := range lines(disk, filepath.Join(dataDir, file), 2) {
 		var topic string
 		var n int32

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/tidemark/tidemark/internal/model"
 )
 
-// client is something that talks to the broker.
+// client is something that talks to the cluster.
 type client interface {
 	// act does the next thing and plans the one after.
 	act()
@@ -14,26 +16,99 @@ type client interface {
 	unfinished() string
 }
 
-// link keeps a client connected.
+// link keeps a client connected to the brokers, and knows who leads what, as
+// they told it.
 type link struct {
-	world *World
-	conn  *conn
+	world   *World
+	conns   []*conn // by broker id; nil: none
+	leaders map[model.TopicPartition]model.BrokerID
+	stale   bool // the leaders are to be asked for
+	asking  bool
+	askAt   model.Instant // not before
 	// lost is called when a connection broke, before a new one is made.
-	lost func()
+	lost func(b model.BrokerID)
 }
 
-// up returns the connection, a new one if need be and possible, else nil.
-func (l *link) up() *conn {
-	if l.conn == nil {
-		l.conn = l.world.connect(func() {
-			l.conn = nil
-			l.lost()
-		})
-	}
-	if l.conn == nil || l.conn.dead {
+// to returns the connection to a broker, a new one if need be and possible, else
+// nil.
+func (l *link) to(b model.BrokerID) *conn {
+	m := l.world.machine(b)
+	if m == nil {
 		return nil
 	}
-	return l.conn
+	for int(b) >= len(l.conns) {
+		l.conns = append(l.conns, nil)
+	}
+	if l.conns[b] == nil {
+		l.conns[b] = l.world.connect(m, func() {
+			l.conns[b] = nil
+			l.stale = true
+			l.lost(b)
+		})
+	}
+	if c := l.conns[b]; c != nil && !c.dead {
+		return c
+	}
+	l.stale = true
+	return nil
+}
+
+// any returns a connection to some broker, nil if the first that it thinks of
+// can't be reached.
+func (l *link) any() *conn { return l.to(pick(l.world.clientRand, l.world.machines).id) }
+
+// leader returns the connection to a partition's leader, nil if it isn't known
+// or can't be reached; it is asked for then.
+func (l *link) leader(t target) *conn {
+	b := l.leaderOf(t)
+	if b <= 0 {
+		l.stale = true
+		return nil
+	}
+	return l.to(b)
+}
+
+// leaderOf returns the leader that the client believes in, 0 if none.
+func (l *link) leaderOf(t target) model.BrokerID {
+	return l.leaders[model.TopicPartition{Topic: t.topic, Partition: t.partition}]
+}
+
+// refresh asks for the leaders if need be. It reports whether they are known.
+func (l *link) refresh() bool {
+	w := l.world
+	if l.stale && !l.asking && w.sim.Now() >= l.askAt {
+		l.askAt = w.sim.Now() + exp(w.clientRand, 20*millisecond)
+		if c := l.any(); c != nil {
+			l.ask(c)
+		}
+	}
+	if !l.stale && w.clientRand.IntN(200) == 0 {
+		l.stale = true
+	}
+	return l.leaders != nil
+}
+
+// ask asks a broker for the leaders.
+func (l *link) ask(c *conn) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation = false
+	l.asking = true
+	answered := false
+	l.watch(c, &answered)
+	c.send(req, pick(l.world.clientRand, []int16{1, 5, 9, 12}), nil, func(resp kmsg.Response, err error) {
+		answered, l.asking = true, false
+		if err != nil {
+			return
+		}
+		l.stale, l.leaders = false, make(map[model.TopicPartition]model.BrokerID)
+		m := resp.(*kmsg.MetadataResponse)
+		for i := range m.Topics {
+			for j := range m.Topics[i].Partitions {
+				p := &m.Topics[i].Partitions[j]
+				l.leaders[model.TopicPartition{Topic: deref(m.Topics[i].Topic), Partition: p.Partition}] = model.BrokerID(p.Leader)
+			}
+		}
+	})
 }
 
 // answerMax is how long a client waits for an answer before it gives up the
@@ -63,11 +138,11 @@ type target struct {
 // targets lists what can be produced to and read: steady topics by name, those
 // that come and go by id.
 func (w *World) targets() []target {
-	if w.node == nil || !w.node.up {
+	if w.image() == nil {
 		return nil
 	}
 	var ts []target
-	for t := range w.node.broker.Image().Topics() {
+	for t := range w.image().Topics() {
 		at := target{topic: t.Name}
 		if isChurn(t.Name) || w.clientRand.IntN(2) == 0 {
 			at.id = t.ID
@@ -91,20 +166,32 @@ func isAppendTime(topic string) bool { return topic[0] == 't' }
 
 // exists reports whether the topic of a target is there still.
 func (w *World) exists(t target) bool {
-	img := w.node.broker.Image()
 	if t.id != model.NoTopicID {
-		return img.TopicByID(t.id) != nil
+		return w.image().TopicByID(t.id) != nil
 	}
-	return img.Topic(t.topic) != nil
+	return w.image().Topic(t.topic) != nil
 }
 
-// hurt reports whether a target is honestly damaged, so that nothing can be
-// done there any more.
+// hurt reports whether a replica of a target is honestly damaged, so that
+// perhaps nothing can be done there any more.
 func (w *World) hurt(t target) bool {
-	for _, p := range w.h.order {
-		if p.hurt && !p.gone && p.tp.Topic == t.topic && p.tp.Partition == t.partition {
+	for _, m := range w.machines {
+		if r := m.at(model.TopicPartition{Topic: t.topic, Partition: t.partition}); r != nil && r.hurt {
 			return true
 		}
 	}
 	return false
+}
+
+// partOf returns what is known of a target's partition, nil if there is none.
+func (w *World) partOf(t target) *part {
+	id := t.id
+	if id == model.NoTopicID {
+		topic := w.image().Topic(t.topic)
+		if topic == nil {
+			return nil
+		}
+		id = topic.ID
+	}
+	return w.h.parts[model.TopicIDPartition{TopicID: id, Partition: t.partition}]
 }

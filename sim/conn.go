@@ -49,10 +49,11 @@ type call struct {
 	done func(kmsg.Response, error)
 }
 
-// connect opens a connection, nil if nobody listens.
-func (w *World) connect(closed func()) *conn {
-	n := w.node
-	if n == nil || !n.up || n.stopping {
+// connect opens a connection to a broker, nil if nobody listens or nobody is
+// reached.
+func (w *World) connect(m *machine, closed func()) *conn {
+	n := m.node
+	if n == nil || !n.up || n.stopping || !w.net.open(outside, m.id) || !w.net.open(m.id, outside) {
 		return nil
 	}
 	c := &conn{world: w, node: n, closed: closed, nextID: w.clientRand.Int32N(1 << 20)}
@@ -89,7 +90,7 @@ func (c *conn) send(req kmsg.Request, version int16, emitted func(kmsg.Response)
 // post puts bytes on their way.
 func (c *conn) post(b []byte) {
 	w := c.world
-	c.arrives = max(c.arrives, w.sim.Now()+exp(w.clientRand, model.Instant(w.o.latency)))
+	c.arrives = max(c.arrives, w.sim.Now()+exp(w.clientRand, model.Instant(w.o.latency))+w.net.extra(outside, c.node.m.id))
 	c.toServer = append(c.toServer, piece{c.arrives, b})
 	w.at(c.arrives-w.sim.Now(), c.arrive)
 }
@@ -97,6 +98,10 @@ func (c *conn) post(b []byte) {
 // arrive hands in everything that has come by now, in one burst.
 func (c *conn) arrive() {
 	if c.dead || len(c.toServer) == 0 {
+		return
+	}
+	if !c.world.net.open(outside, c.node.m.id) {
+		c.world.at(c.world.net.retransmit(), c.arrive)
 		return
 	}
 	var burst []byte
@@ -135,7 +140,7 @@ func (c *conn) look() {
 // deliver gets an answer from the broker, on the broker's stack.
 func (c *conn) deliver(frame []byte) {
 	w := c.world
-	if c.dead || w.faults.dying != deathNone {
+	if c.dead || c.node.m.faults.dying != deathNone {
 		return // the process is dead: nothing left it
 	}
 	id := int32(binary.BigEndian.Uint32(frame[4:]))
@@ -156,14 +161,20 @@ func (c *conn) deliver(frame []byte) {
 	if k.emitted != nil {
 		k.emitted(resp)
 	}
-	c.returns = max(c.returns, w.sim.Now()+exp(w.clientRand, model.Instant(w.o.latency)))
-	w.at(c.returns-w.sim.Now(), func() {
-		if c.dead {
-			k.done(nil, errCut)
-		} else {
-			k.done(resp, nil)
-		}
-	})
+	c.returns = max(c.returns, w.sim.Now()+exp(w.clientRand, model.Instant(w.o.latency))+w.net.extra(c.node.m.id, outside))
+	w.at(c.returns-w.sim.Now(), func() { c.answered(k, resp) })
+}
+
+// answered gives the client an answer, once the network lets it through.
+func (c *conn) answered(k *call, resp kmsg.Response) {
+	switch w := c.world; {
+	case c.dead:
+		k.done(nil, errCut)
+	case !w.net.open(c.node.m.id, outside):
+		w.at(w.net.retransmit(), func() { c.answered(k, resp) })
+	default:
+		k.done(resp, nil)
+	}
 }
 
 func (c *conn) expects() string {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -22,7 +23,10 @@ type consumer struct {
 	version   int16
 	committed bool // read_committed
 	sessions  bool
-	life      int // the incarnation that it found its positions with
+	broker    model.BrokerID                  // whom it reads from
+	node      *node                           // the incarnation that it found its positions with
+	done      map[model.TopicIDPartition]bool // what it has read to the end since the world was healed
+	reached   map[model.TopicPartition]int64  // how far it has got since
 	sessionID int32
 	epoch     int32 // of the session
 	waiting   bool
@@ -34,27 +38,33 @@ type reading struct {
 	to       target
 	position int64 // -1: to be asked for
 	sent     bool  // the session knows the position
-	ended    bool  // all of it was read after the world was healed
 }
 
 func newConsumer(w *World, i int) *consumer {
 	c := &consumer{name: fmt.Sprintf("consumer %d", i)}
-	c.link = link{world: w, lost: c.reset}
+	c.link = link{world: w, stale: true, lost: c.reset}
 	return c
 }
 
-// reset is called when the connection broke.
-func (c *consumer) reset() { c.waiting, c.sessionID, c.epoch = false, 0, 0 }
+// reset is called when a connection broke.
+func (c *consumer) reset(b model.BrokerID) {
+	if b == c.broker {
+		c.waiting, c.sessionID, c.epoch, c.left = false, 0, 0, 0
+	}
+}
 
-func (c *consumer) finish() { c.ending, c.left = true, 0 }
+func (c *consumer) finish() {
+	c.ending, c.left, c.stale = true, 0, true
+	c.done, c.reached = make(map[model.TopicIDPartition]bool), make(map[model.TopicPartition]int64)
+}
 
 func (c *consumer) unfinished() string {
 	if !c.last {
 		return c.name + " has not begun to read to the end"
 	}
-	for _, r := range c.reads {
-		if !r.ended && !c.world.hurt(r.to) {
-			return fmt.Sprintf("%s is at %d of %s-%d", c.name, r.position, r.to.topic, r.to.partition)
+	for _, t := range c.world.targets() {
+		if p := c.world.partOf(t); p != nil && !c.done[p.id] && !c.world.hurt(t) && (c.version >= 13 || !isChurn(t.topic)) {
+			return fmt.Sprintf("%s has not read %s-%d to its end; it reads from broker %d, %d partitions", c.name, t.topic, t.partition, c.broker, len(c.reads))
 		}
 	}
 	return ""
@@ -64,14 +74,19 @@ func (c *consumer) unfinished() string {
 func (c *consumer) act() {
 	w := c.world
 	w.think(c.act)
-	conn := c.up()
-	if conn == nil || c.waiting {
+	if !c.refresh() || c.waiting || w.image() == nil {
 		return
 	}
-	if c.left <= 0 || c.life != w.lives {
+	if m := w.machine(c.broker); c.left <= 0 || m == nil || m.node != c.node {
 		c.begin()
 	}
 	if len(c.reads) == 0 {
+		c.left = 0
+		return
+	}
+	conn := c.to(c.broker)
+	if conn == nil {
+		c.left = 0
 		return
 	}
 	for _, r := range c.reads {
@@ -88,27 +103,32 @@ func (c *consumer) act() {
 func (c *consumer) begin() {
 	w := c.world
 	r := w.clientRand
-	ts := w.targets()
-	if c.last && c.life == w.lives {
-		c.left = 1 << 30
-		return
-	}
 	c.last = c.ending
-	c.reads, c.life, c.left = nil, w.lives, 20+r.IntN(200)
+	c.reads, c.left = nil, 20+r.IntN(200)
 	c.version = pick(r, []int16{4, 6, 7, 11, 12, 13, 15, 16, 17})
+	if c.ending {
+		c.left, c.version = 1<<30, pick(r, []int16{13, 17})
+	}
 	c.committed, c.sessions = r.IntN(3) == 0, c.version >= 7 && r.IntN(2) == 0
 	c.sessionID, c.epoch = 0, 0
-	for _, to := range ts {
-		if !c.ending && r.IntN(3) > 0 || w.hurt(to) {
+	m := pick(r, w.machines)
+	c.broker, c.node = m.id, m.node
+	for _, to := range w.targets() {
+		p := w.partOf(to)
+		if c.leaderOf(to) != c.broker || !c.ending && r.IntN(3) > 0 || w.hurt(to) || c.ending && p != nil && c.done[p.id] {
 			continue
 		}
 		to.id = model.NoTopicID
-		if t := w.node.broker.Image().Topic(to.topic); t != nil && c.version >= 13 {
+		if t := w.image().Topic(to.topic); t != nil && c.version >= 13 {
 			to.id = t.ID
 		} else if isChurn(to.topic) {
 			continue // a name may soon be another topic's
 		}
-		c.reads = append(c.reads, &reading{to: to, position: -1})
+		r := &reading{to: to, position: -1}
+		if at, known := c.reached[model.TopicPartition{Topic: to.topic, Partition: to.partition}]; known && c.ending {
+			r.position = at
+		}
+		c.reads = append(c.reads, r)
 	}
 }
 
@@ -131,7 +151,7 @@ func (c *consumer) askOffset(conn *conn, r *reading) {
 	answered := false
 	c.watch(conn, &answered)
 	conn.send(req, pick(w.clientRand, []int16{1, 2, 4, 5, 6, 7, 8}),
-		func(resp kmsg.Response) { w.listed(r.to, q.Timestamp, onlyOffset(resp)) },
+		func(resp kmsg.Response) { conn.node.listed(r.to, q.Timestamp, onlyOffset(resp)) },
 		func(resp kmsg.Response, err error) {
 			answered, c.waiting = true, false
 			if err != nil {
@@ -139,7 +159,7 @@ func (c *consumer) askOffset(conn *conn, r *reading) {
 			}
 			switch o := onlyOffset(resp); {
 			case o.ErrorCode != protocol.CodeNone:
-				c.left = 0 // other partitions
+				c.left, c.stale = 0, true // other partitions
 			case o.Offset < 0:
 				r.position = 0 // nothing is that young; begin somewhere
 			default:
@@ -153,25 +173,25 @@ func onlyOffset(resp kmsg.Response) *kmsg.ListOffsetsResponseTopicPartition {
 }
 
 // listed checks an answer of ListOffsets against what is known of the log.
-func (w *World) listed(to target, at int64, o *kmsg.ListOffsetsResponseTopicPartition) {
-	p := w.partOf(to.topic, to.id, to.partition)
-	if o.ErrorCode != protocol.CodeNone || p == nil || p.state.View == nil {
+func (n *node) listed(to target, at int64, o *kmsg.ListOffsetsResponseTopicPartition) {
+	w, r := n.world, n.partOf(to.topic, to.id, to.partition)
+	if o.ErrorCode != protocol.CodeNone || r == nil || r.state.View == nil || !r.leads() {
 		return
 	}
-	s := p.state
+	s := r.state
 	switch {
 	case at == -2 && o.Offset != int64(s.LogStart):
-		w.fail(13, "%v: earliest offset %d, the log starts at %d", p.tp, o.Offset, s.LogStart)
+		w.fail(13, "%v: earliest offset %d, the log of broker %d starts at %d", r.tp, o.Offset, n.m.id, s.LogStart)
 	case at == -1 && o.Offset != int64(s.HighWatermark):
-		w.fail(13, "%v: latest offset %d, the high watermark is %d", p.tp, o.Offset, s.HighWatermark)
+		w.fail(13, "%v: latest offset %d, the high watermark of broker %d is %d", r.tp, o.Offset, n.m.id, s.HighWatermark)
 	case at >= 0 && o.Offset >= 0:
-		for i := int64(s.LogStart); i < o.Offset && i < int64(len(p.recs)); i++ {
-			if ts := p.recs[i].ts; ts != noTS && ts >= at {
-				w.fail(13, "%v: the first record since %d is said to be %d, %d is of %d", p.tp, at, o.Offset, i, ts)
+		for i := int64(s.LogStart); i < o.Offset && i < int64(len(r.recs)); i++ {
+			if ts := r.recs[i].ts; ts != noTS && ts >= at {
+				w.fail(13, "%v: the first record since %d is said to be %d, %d is of %d", r.tp, at, o.Offset, i, ts)
 			}
 		}
-		if o.Offset < int64(len(p.recs)) && p.recs[o.Offset].ts != noTS && p.recs[o.Offset].ts != o.Timestamp {
-			w.fail(13, "%v: offset %d has timestamp %d, ListOffsets says %d", p.tp, o.Offset, p.recs[o.Offset].ts, o.Timestamp)
+		if o.Offset < int64(len(r.recs)) && r.recs[o.Offset].ts != noTS && r.recs[o.Offset].ts != o.Timestamp {
+			w.fail(13, "%v: offset %d has timestamp %d, ListOffsets says %d", r.tp, o.Offset, r.recs[o.Offset].ts, o.Timestamp)
 		}
 	}
 }
@@ -204,6 +224,9 @@ func (c *consumer) fetch(conn *conn) {
 		q := kmsg.NewFetchRequestTopicPartition()
 		q.Partition, q.FetchOffset, q.CurrentLeaderEpoch = r.to.partition, r.position, -1
 		q.PartitionMaxBytes = pick(w.clientRand, []int32{1, 200, 1000, 100_000})
+		if c.ending {
+			q.PartitionMaxBytes = 1 << 20
+		}
 		t.Partitions = append(t.Partitions, q)
 		req.Topics = append(req.Topics, t)
 		r.sent = true
@@ -212,7 +235,7 @@ func (c *consumer) fetch(conn *conn) {
 	answered := false
 	c.watch(conn, &answered)
 	conn.send(req, c.version,
-		func(resp kmsg.Response) { c.check(resp.(*kmsg.FetchResponse), positions) },
+		func(resp kmsg.Response) { c.check(conn.node, resp.(*kmsg.FetchResponse), positions) },
 		func(resp kmsg.Response, err error) {
 			answered, c.waiting = true, false
 			if err == nil {
@@ -232,7 +255,7 @@ func (c *consumer) find(topic string, id model.TopicID, partition int32) *readin
 }
 
 // check looks at an answer at the moment it is given.
-func (c *consumer) check(resp *kmsg.FetchResponse, positions map[*reading]int64) {
+func (c *consumer) check(n *node, resp *kmsg.FetchResponse, positions map[*reading]int64) {
 	w := c.world
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
@@ -242,50 +265,52 @@ func (c *consumer) check(resp *kmsg.FetchResponse, positions map[*reading]int64)
 			if r == nil {
 				w.fail(15, "%s got partition %d of topic %q %v, which it did not ask for", c.name, q.Partition, t.Topic, t.TopicID)
 			}
-			p := w.partOf(t.Topic, t.TopicID, q.Partition)
-			if p == nil || p.holed || p.state.View == nil {
+			rep := n.partOf(t.Topic, t.TopicID, q.Partition)
+			if rep == nil || rep.holed || rep.state.View == nil {
 				continue
 			}
-			c.checkPart(p, q, positions[r])
+			c.checkPart(rep, q, positions[r])
 		}
 	}
 }
 
-func (c *consumer) checkPart(p *part, q *kmsg.FetchResponseTopicPartition, from int64) {
-	w, s := c.world, p.state
+func (c *consumer) checkPart(r *replica, q *kmsg.FetchResponseTopicPartition, from int64) {
+	w, s := c.world, r.state
 	switch q.ErrorCode {
 	case protocol.CodeNone:
 	case protocol.CodeOffsetOutOfRange:
-		if from >= int64(s.LogStart) && from <= int64(s.LogEnd) {
-			w.fail(5, "%v: offset %d is out of range, the log is %d to %d", p.tp, from, s.LogStart, s.LogEnd)
+		if from >= int64(s.LogStart) && from <= int64(s.LogEnd) && r.leads() {
+			w.fail(5, "%v: offset %d is out of range, the log of broker %d is %d to %d", r.tp, from, r.m.id, s.LogStart, s.LogEnd)
 		}
 		return
 	default:
 		return
 	}
-	if q.HighWatermark > int64(s.HighWatermark) {
-		w.fail(5, "%v: a fetch says high watermark %d, it is %d", p.tp, q.HighWatermark, s.HighWatermark)
+	if q.HighWatermark > int64(s.HighWatermark) && r.leads() {
+		w.fail(5, "%v: a fetch says high watermark %d, it is %d", r.tp, q.HighWatermark, s.HighWatermark)
 	}
 	if c.version >= 4 && q.LastStableOffset > q.HighWatermark {
-		w.fail(10, "%v: a fetch says last stable offset %d, high watermark %d", p.tp, q.LastStableOffset, q.HighWatermark)
+		w.fail(10, "%v: a fetch says last stable offset %d, high watermark %d", r.tp, q.LastStableOffset, q.HighWatermark)
 	}
 	next := from
 	first := true
 	_, err := eachBatch(q.RecordBatches, func(h *batchHead, raw []byte) error {
-		if h.base > next || first && h.last < next || h.last >= int64(s.HighWatermark) {
-			w.fail(5, "%v: a fetch from %d got a batch %d to %d when %d was next, high watermark %d", p.tp, from, h.base, h.last, next, s.HighWatermark)
+		if h.base > next || first && h.last < next || h.last >= q.HighWatermark {
+			w.fail(5, "%v: a fetch from %d got a batch %d to %d when %d was next, high watermark %d", r.tp, from, h.base, h.last, next, q.HighWatermark)
 		}
 		first, next = false, h.last+1
 		return eachRecord(h, raw, func(g gotRecord) error {
 			if g.offset >= from {
-				w.h.learn(p, g.offset, g.id, g.ts, false, c.name)
+				if !r.surpassed() {
+					w.h.shown(r.part, g.offset, g.id, g.ts, c.name)
+				}
 				w.counts.fetched++
 			}
 			return nil
 		})
 	})
 	if err != nil {
-		w.fail(5, "%v: a fetch from %d got %v", p.tp, from, err)
+		w.fail(5, "%v: a fetch from %d of broker %d got %v", r.tp, from, r.m.id, err)
 	}
 }
 
@@ -322,12 +347,10 @@ func (c *consumer) advance(r *reading, q *kmsg.FetchResponseTopicPartition) {
 	case protocol.CodeNone:
 	case protocol.CodeOffsetOutOfRange:
 		r.position, r.sent = -1, false
+		delete(c.reached, model.TopicPartition{Topic: r.to.topic, Partition: r.to.partition})
 		return
 	default:
-		if w.node != nil && w.node.up && !w.exists(r.to) {
-			r.ended = true
-		}
-		c.left = 0
+		c.left, c.stale = 0, true
 		return
 	}
 	next := r.position
@@ -337,9 +360,16 @@ func (c *consumer) advance(r *reading, q *kmsg.FetchResponseTopicPartition) {
 	})
 	if n > 0 {
 		r.position, r.sent = next, false
+		if c.last {
+			c.reached[model.TopicPartition{Topic: r.to.topic, Partition: r.to.partition}] = next
+		}
 	}
 	if r.position >= q.HighWatermark {
-		r.ended = c.ending
+		if p := w.partOf(r.to); c.last && p != nil {
+			c.done[p.id] = true
+			c.reads = slices.DeleteFunc(c.reads, func(o *reading) bool { return o == r })
+			c.sessionID, c.epoch = 0, 0
+		}
 	} else if c.sessions && n == 0 {
 		r.sent = r.sent && len(q.RecordBatches) == 0
 	}

@@ -28,7 +28,7 @@ var errDead = errors.New("the process is dying")
 // faults is what happens to disk operations. It is the faultfs.Injector of
 // every incarnation.
 type faults struct {
-	world *World
+	m *machine
 
 	// countdown to a death at a disk operation; 0: none is planned.
 	countdown int
@@ -73,9 +73,9 @@ func (f *faults) Decide(op faultfs.Op) *faultfs.Fault {
 // die has the process end at an operation: before it, which it reports, or with
 // it as the last thing that the disk saw.
 func (f *faults) die(op faultfs.Op) (before bool) {
-	w := f.world
+	w := f.m.world
 	f.dying, f.torn = f.plan, op.Kind == faultfs.OpWrite
-	w.trace.line("dies       at %s", op)
+	f.m.line("dies       at %s", op)
 	w.counts.kind[map[death]Kind{deathKill: KindKillMid, deathPower: KindPowerMid}[f.plan]]++
 	if w.diskRand.IntN(3) == 0 {
 		f.torn = false
@@ -86,7 +86,7 @@ func (f *faults) die(op faultfs.Op) (before bool) {
 
 // fault draws whether an operation fails, and notes what it explains.
 func (f *faults) fault(op faultfs.Op) *faultfs.Fault {
-	w := f.world
+	w := f.m.world
 	if f.errorOn != "" && !strings.Contains(op.Path, f.errorOn) || w.diskRand.IntN(100) >= f.errorPct {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (f *faults) fault(op faultfs.Op) *faultfs.Fault {
 		kind = KindFsync
 		if fault = faultfs.EIO(); f.drops {
 			fault = faultfs.FsyncFails()
-			w.h.dropped(op.Path)
+			f.m.dropped(op.Path)
 		}
 	case faultfs.OpRead, faultfs.OpSyncDir, faultfs.OpCreate, faultfs.OpRename, faultfs.OpTruncate, faultfs.OpList, faultfs.OpOpen:
 		fault = faultfs.Fail(syscall.EIO)
@@ -115,46 +115,58 @@ func (f *faults) fault(op faultfs.Op) *faultfs.Fault {
 	f.errors--
 	f.hits++
 	w.counts.kind[kind]++
-	w.h.hit(op.Path)
+	f.m.hit(op.Path)
 	if kind == KindFsync {
-		w.h.syncFailed(op.Path)
+		f.m.syncFailed(op.Path)
 	}
-	w.trace.line("fault      %s at %s", fault, op)
+	f.m.line("fault      %s at %s", fault, op)
 	return fault
 }
 
 // bury makes the disk that the next process finds.
-func (w *World) bury() {
-	f := &w.faults
+func (m *machine) bury() {
+	f := &m.faults
 	var cut func(int) int
 	if f.torn {
-		cut = memfs.CutAnywhere(w.diskRand)
+		cut = memfs.CutAnywhere(m.world.diskRand)
 	}
 	kind := f.dying
 	f.dying, f.countdown, f.torn, f.hits = deathNone, 0, false, 0
-	w.end(kind, cut)
+	m.end(kind, cut)
 }
 
-// end ends the running process, if there is one.
-func (w *World) end(kind death, cut func(int) int) {
-	if w.node != nil {
-		w.node.gone()
-		w.node = nil
+// end ends the running process, if there is one, and has the next begin some
+// time later.
+func (m *machine) end(kind death, cut func(int) int) {
+	w := m.world
+	if m.node != nil {
+		m.node.gone()
+		m.node = nil
 	}
 	if kind == deathPower {
-		w.bootID++
+		m.bootID++
+		m.dark = true
 		pct := pick(w.diskRand, []int{0, 0, 50, 50, 90, 100})
-		w.disk = w.disk.CrashClone(memfs.Crash{UnsyncedPct: pct, Torn: w.diskRand.IntN(2) == 0, Rand: w.diskRand})
-		w.h.powerLost()
-		w.trace.line("power      lost, unsynced pages kept: %d %%", pct)
+		m.disk = m.disk.CrashClone(memfs.Crash{UnsyncedPct: pct, Torn: w.diskRand.IntN(2) == 0, Rand: w.diskRand})
+		m.powerLost()
+		m.line("power      lost, unsynced pages kept: %d %%", pct)
 	} else {
-		w.disk = w.disk.KillClone(memfs.Kill{Cut: cut})
-		w.trace.line("process    ended")
+		m.disk = m.disk.KillClone(memfs.Kill{Cut: cut})
+		m.line("process    ended")
 	}
-	w.faults.countdown, w.faults.hits = 0, 0
+	m.faults.countdown, m.faults.hits = 0, 0
 	if w.phase != over {
-		w.at(exp(w.nodeRand, 30*millisecond), w.boot)
+		w.at(w.downtime(), m.boot)
 	}
+}
+
+// downtime draws how long a process is down.
+func (w *World) downtime() model.Instant {
+	mean := 30 * millisecond
+	if len(w.machines) > 1 && w.phase == safety && w.nodeRand.IntN(3) == 0 {
+		mean = model.Instant(w.o.downtime)
+	}
+	return exp(w.nodeRand, mean)
 }
 
 // dirOf returns the partition directory that a path lies in, "" if none.

@@ -14,40 +14,49 @@ func (w *World) finalCheck() {
 	if w.nemesisRand.IntN(2) == 0 {
 		kind = deathPower
 	}
-	w.phase = liveness // so that the process starts again
+	w.phase = liveness // so that the processes start again
 	w.restart(kind)
 	once := w.digest()
 	w.restart(deathKill)
 	if twice := w.digest(); once != twice {
 		w.fail(13, "what a second recovery found differs from what the first left: %x, %x", once, twice)
 	}
+	w.deepCheck()
 	w.phase = over
 }
 
-// restart ends the process and waits until it is up again.
+// restart ends all processes and waits until they are up again and settled.
 func (w *World) restart(kind death) {
-	w.end(kind, nil)
+	for _, m := range w.machines {
+		m.end(kind, nil)
+	}
 	until := w.sim.Now() + endMax
-	for w.node == nil || !w.node.up {
+	for w.unsettled() != "" {
 		if w.sim.Now() > until {
-			w.fail(0, "the process did not come up again")
+			w.fail(0, "%d s after a restart of all: %s", endMax/second, w.unsettled())
 		}
-		w.sim.Step()
+		if !w.sim.Step() {
+			w.fail(0, "nothing is left to happen")
+		}
 		w.cheapCheck()
 	}
 }
 
-// digest sums up the content of all logs.
+// digest sums up the content of all logs on their leaders.
 func (w *World) digest() uint64 {
 	var sum traceHash
-	for _, hosted := range w.node.hosted {
-		s := hosted.State()
-		if s.Role == partition.Offline {
+	for _, p := range w.h.order {
+		reg := w.image().PartitionByID(p.id)
+		if reg == nil {
 			continue
 		}
-		tp := hosted.TopicPartition()
-		sum.add(uint64(tp.Partition), uint64(s.LogStart), uint64(s.LogEnd), uint64(len(tp.Topic)))
-		_, _ = scan(w.disk, partDir(tp), int64(s.LogStart), func(h *batchHead, raw []byte) error {
+		r := w.replicaOf(p, reg.Leader)
+		if r == nil || r.state == nil || r.state.Role == partition.Offline {
+			continue
+		}
+		s := r.state
+		sum.add(uint64(p.tp.Partition), uint64(s.LogStart), uint64(s.LogEnd), uint64(len(p.tp.Topic)))
+		_, _ = scan(r.m.disk, partDir(p.tp), int64(s.LogStart), func(h *batchHead, raw []byte) error {
 			sum.add(uint64(h.base), uint64(crc32.Checksum(raw, castagnoli)))
 			return nil
 		})

@@ -16,12 +16,7 @@ type history struct {
 	order    []*part // in the order of their first appearance
 	payloads []payload
 	pids     map[[2]int64]bool // (producer id, epoch) that were given out
-	imageAt  model.Offset      // the newest metadata that any incarnation had
 	asserted string            // an assertion failed in the product
-	// newHit are partitions that were hit before the checkers knew of them.
-	newHit map[model.TopicPartition]bool
-	// what explains trouble at the next load
-	dirHit int // the incarnation in which something that is not one partition's was hit by an error
 }
 
 // payload is one record that a client made. Its index is its id.
@@ -29,25 +24,69 @@ type payload struct {
 	topic     string
 	partition int32
 	idem      bool  // written by an idempotent producer: at most once in a log
-	part      *part // where it was seen; nil: nowhere
+	part      *part // where it was shown; nil: nowhere
 	offset    int64
+	stored    int64 // where some replica had it last
 }
 
 // rec is a record that is known to be at an offset.
 type rec struct {
-	id    uint64 // 0: nothing is known
-	ts    int64  // noTS: unknown
-	acked bool
+	id uint64 // 0: nothing is known
+	ts int64  // noTS: unknown
 }
 
 const noTS = -1 << 62
 
-// part is what is known of one partition.
+// place is an offset in the reign of one leader.
+type place struct {
+	epoch  int32
+	offset int64
+}
+
+// part is what the world was told of one partition: it must stay true on
+// whatever replica leads.
 type part struct {
-	id   model.TopicIDPartition
+	id model.TopicIDPartition
+	tp model.TopicPartition
+	// recs are the records that were shown to consumers, or acknowledged by all,
+	// by offset.
+	recs []rec
+	// acked: everything below was acknowledged by all, or shown.
+	acked int64
+	// placed is what any replica ever held.
+	placed map[place]uint64
+	// reigns are the incarnations that led, by epoch.
+	reigns map[int32]reign
+	// lost: it has lost its end once, so producers may find gaps.
+	lost bool
+	// stale: something that its seats depend on has changed.
+	stale bool
+	// gone: its topic was deleted.
+	gone bool
+	// maxStart is the greatest log start that was ever seen.
+	maxStart int64
+	// uncleanEpoch is the leader epoch of the last election that may have lost
+	// records, -1 if there was none; pending until its leader, or a later one,
+	// was seen.
+	uncleanEpoch int32
+	pending      bool
+}
+
+// reign is who led in an epoch.
+type reign struct {
+	m    model.BrokerID
+	life int
+}
+
+// replica is what is known of one partition on one machine.
+type replica struct {
+	m    *machine
+	part *part
 	tp   model.TopicPartition
-	recs []rec // by offset
-	// end is the greatest log end that was published and not lost since.
+	// recs are the records that the files hold, as far as they were looked at.
+	recs []rec
+	// end is the greatest log end that was published and not lost or truncated
+	// since.
 	end int64
 	// floor: below it everything was said to be on the disk for good.
 	floor int64
@@ -55,6 +94,11 @@ type part struct {
 	loadedPoint int64
 	// lossy: power was lost, or pages dropped, since it was last loaded.
 	lossy bool
+	// tainted: power was lost, or pages dropped, since it was last taken into the
+	// ISR: it may have no seat.
+	tainted bool
+	// dark: power was lost since the broker registered last.
+	dark bool
 	// hit: a disk error of this incarnation touched it. drop: pages of it were
 	// dropped by a failed fsync, ever since it was last found whole.
 	hit, drop bool
@@ -63,20 +107,28 @@ type part struct {
 	// holed: a hole in it can't be told from compaction's work, so the broker
 	// serves it.
 	holed bool
-	// lost: it has lost its end once, so producers may find gaps.
-	lost bool
-	// gone: its topic was deleted.
-	gone bool
-
+	// removed: it was taken out of the assignment; a log that comes after is
+	// another.
+	removed bool
 	// frozen is the incarnation in which an fsync of its log failed; its durable
 	// end can't rise there.
 	frozen int
-	// maxStart is the greatest log start that was ever seen.
-	maxStart int64
+	// life is the incarnation that loaded it last, 0 if it was never loaded.
+	life int
 	// online: this incarnation has had it online.
 	online bool
-	host   *host.Hosted
-	state  *host.State // as last looked at
+	host   *host.Hosted // of the running incarnation, nil if it has none
+	state  *host.State  // as last looked at
+	rider  *counter     // what rides on it, in the running incarnation
+	// batches are those of the last look at the files, from the log start on.
+	batches []stored
+}
+
+// stored is a batch as it lies in a file.
+type stored struct {
+	base, last int64
+	epoch      int32
+	crc        uint32
 }
 
 // newPayload makes an id.
@@ -88,39 +140,44 @@ func (h *history) newPayload(topic string, partition int32, idem bool) uint64 {
 	return uint64(len(h.payloads) - 1)
 }
 
-// part returns what is known of a hosted partition.
-func (h *history) part(hosted *host.Hosted) *part {
-	p := h.parts[hosted.ID()]
+// part returns what is known of a partition.
+func (h *history) part(id model.TopicIDPartition, tp model.TopicPartition) *part {
+	p := h.parts[id]
 	if p == nil {
 		if h.parts == nil {
 			h.parts = make(map[model.TopicIDPartition]*part)
 		}
-		p = &part{id: hosted.ID(), tp: hosted.TopicPartition()}
-		p.hit = h.newHit[p.tp]
-		delete(h.newHit, p.tp)
-		h.parts[p.id] = p
+		p = &part{id: id, tp: tp, placed: make(map[place]uint64), reigns: make(map[int32]reign), uncleanEpoch: -1}
+		h.parts[id] = p
 		h.order = append(h.order, p)
 	}
 	return p
 }
 
-// learn notes that a record is at an offset, and checks that nothing else ever
-// was.
-func (h *history) learn(p *part, offset int64, id uint64, ts int64, acked bool, how string) {
+// valid checks that a record is one that some client sent to the partition.
+func (h *history) valid(p *part, offset int64, id uint64, how string) *payload {
 	w := h.world
 	if id == 0 || id >= uint64(len(h.payloads)) {
 		w.fail(1, "%s: %s of %v at offset %d, which nobody wrote", how, fmtID(id), p.tp, offset)
 	}
+	pl := &h.payloads[id]
+	if pl.topic != p.tp.Topic || pl.partition != p.tp.Partition {
+		w.fail(1, "%s: %v offset %d holds record %d, which was sent to %s-%d", how, p.tp, offset, id, pl.topic, pl.partition)
+	}
+	return pl
+}
+
+// shown notes that a record is committed at an offset, and checks that nothing
+// else ever was.
+func (h *history) shown(p *part, offset int64, id uint64, ts int64, how string) {
+	w := h.world
+	pl := h.valid(p, offset, id, how)
 	for int64(len(p.recs)) <= offset {
 		p.recs = append(p.recs, rec{ts: noTS})
 	}
 	r := &p.recs[offset]
 	if r.id != 0 && r.id != id {
 		w.fail(5, "%s: %v offset %d holds record %d, it was record %d", how, p.tp, offset, id, r.id)
-	}
-	pl := &h.payloads[id]
-	if pl.topic != p.tp.Topic || pl.partition != p.tp.Partition {
-		w.fail(1, "%s: %v offset %d holds record %d, which was sent to %s-%d", how, p.tp, offset, id, pl.topic, pl.partition)
 	}
 	// What DeleteRecords took away the broker may take again.
 	if pl.idem && pl.part != nil && (pl.part != p || pl.offset != offset) && pl.offset >= pl.part.maxStart {
@@ -130,10 +187,50 @@ func (h *history) learn(p *part, offset int64, id uint64, ts int64, acked bool, 
 		w.fail(5, "%s: %v offset %d has timestamp %d, it was %d", how, p.tp, offset, ts, r.ts)
 	}
 	pl.part, pl.offset = p, offset
-	r.id, r.acked = id, r.acked || acked
+	r.id = id
 	if ts != noTS {
 		r.ts = ts
 	}
+	p.acked = max(p.acked, offset+1)
+}
+
+// holds notes that a replica's log has a record at an offset, written in an
+// epoch, and checks that it did not change and that no replica ever had another
+// there.
+func (h *history) holds(r *replica, epoch int32, offset int64, id uint64, ts int64, how string) {
+	w, p := h.world, r.part
+	h.valid(p, offset, id, how).stored = offset
+	for int64(len(r.recs)) <= offset {
+		r.recs = append(r.recs, rec{ts: noTS})
+	}
+	at := &r.recs[offset]
+	switch {
+	case at.id != 0 && at.id != id:
+		w.fail(5, "%s: %v offset %d of broker %d holds record %d, it was record %d", how, p.tp, offset, r.m.id, id, at.id)
+	case at.ts != noTS && ts != noTS && at.ts != ts:
+		w.fail(5, "%s: %v offset %d of broker %d has timestamp %d, it was %d", how, p.tp, offset, r.m.id, ts, at.ts)
+	}
+	at.id = id
+	if ts != noTS {
+		at.ts = ts
+	}
+	key := place{epoch, offset}
+	if other := p.placed[key]; other != 0 && other != id {
+		w.fail(1, "%s: %v offset %d of epoch %d is record %d on broker %d, elsewhere it was record %d", how, p.tp, offset, epoch, id, r.m.id, other)
+	}
+	p.placed[key] = id
+}
+
+// has reports whether some replica of a partition holds a record, as far as its
+// files were looked at.
+func (h *history) has(p *part, id uint64) bool {
+	at := h.payloads[id].stored
+	for _, m := range h.world.machines {
+		if r := m.find(p); r != nil && at < int64(len(r.recs)) && r.recs[at].id == id {
+			return true
+		}
+	}
+	return false
 }
 
 func fmtID(id uint64) string { return "record " + utoa(id) }
@@ -148,7 +245,7 @@ func utoa(n uint64) string {
 	return string(b)
 }
 
-// cut forgets what was lost with the end of a log.
+// cut forgets what was lost with the end of a partition: an honest loss.
 func (h *history) cut(p *part, end int64) {
 	if int64(len(p.recs)) > end {
 		for _, r := range p.recs[max(end, 0):] {
@@ -157,58 +254,19 @@ func (h *history) cut(p *part, end int64) {
 			}
 		}
 		p.recs = p.recs[:max(end, 0)]
-		p.lost = true
+		h.world.trace.line("lost       %v from %d on, for good", p.tp, end)
 	}
-	p.end = min(p.end, end)
+	p.lost = true
+	p.acked = min(p.acked, max(end, 0))
 }
 
-// powerLost: from now on what was not synced may be missing.
-func (h *history) powerLost() {
-	for _, p := range h.order {
-		p.lossy = true
+// cut forgets what was lost or truncated with the end of a log.
+func (r *replica) cut(end int64) {
+	if int64(len(r.recs)) > end {
+		r.recs = r.recs[:max(end, 0)]
 	}
+	r.end, r.floor = min(r.end, end), min(r.floor, end)
 }
 
-// hit notes which partition a disk error may explain the trouble of.
-func (h *history) hit(path string) {
-	tp, ok := dirOf(path)
-	if !ok {
-		h.dirHit = h.world.lives
-		return
-	}
-	for _, p := range h.order {
-		if p.tp == tp && !p.gone {
-			p.hit = true
-			return
-		}
-	}
-	if h.newHit == nil {
-		h.newHit = make(map[model.TopicPartition]bool)
-	}
-	h.newHit[tp] = true
-}
-
-// syncFailed notes that an fsync of a partition's log has failed.
-func (h *history) syncFailed(path string) {
-	tp, ok := dirOf(path)
-	for _, p := range h.order {
-		if ok && p.tp == tp && !p.gone && strings.HasSuffix(path, ".log") {
-			p.frozen = h.world.lives
-		}
-	}
-}
-
-// dropped notes that a failed fsync has dropped pages.
-func (h *history) dropped(path string) {
-	tp, ok := dirOf(path)
-	for _, p := range h.order {
-		if ok && p.tp == tp && !p.gone {
-			p.drop, p.lossy = true, true
-		}
-	}
-}
-
-// anyDropped reports whether pages of any partition were dropped.
-func (h *history) anyDropped() bool {
-	return slices.ContainsFunc(h.order, func(p *part) bool { return !p.gone && (p.drop || p.hurt) })
-}
+// isLog reports whether a path is that of a segment.
+func isLog(path string) bool { return strings.HasSuffix(path, ".log") }

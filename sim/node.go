@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,6 +23,7 @@ const dataDir = "/data"
 // node is one incarnation of the broker.
 type node struct {
 	world  *World
+	m      *machine
 	broker *broker.Broker
 	rt     *simtime.Runtime
 	// up: clients may connect. stopping: an orderly stop is under way.
@@ -29,98 +32,103 @@ type node struct {
 	flushers     []*flusher
 	// stalled is until when the disk makes no progress.
 	stalled model.Instant
+	// followed: it had the newest metadata of all when it last took some over.
+	followed bool
 	// hosted are its partitions, as far as the checkers have noticed.
 	hosted []*host.Hosted
-	seen   map[*host.Hosted]*part
+	seen   map[*host.Hosted]*replica
 }
 
 // boot starts a process on the disk as it is.
-func (w *World) boot() {
-	if w.node != nil || w.phase == over {
+func (m *machine) boot() {
+	w := m.world
+	if m.node != nil || w.phase == over {
 		return
 	}
-	w.lives++
+	m.lives++
 	w.counts.boots++
-	if w.filled {
-		w.fullLife = w.lives
+	w.era++
+	if m.filled {
+		m.fullLife = m.lives
 	}
 	r := rand.New(rand.NewPCG(w.nodeRand.Uint64(), w.nodeRand.Uint64()))
-	n := &node{world: w, seen: make(map[*host.Hosted]*part)}
+	n := &node{world: w, m: m, seen: make(map[*host.Hosted]*replica)}
 	n.rt = w.sim.Runtime(simtime.Clocks{
-		Wall: w.wall, DriftPPM: w.nodeRand.Int64N(20_001) - 10_000, Started: model.Instant(1 + w.nodeRand.Int64N(int64(1000*second))),
+		Wall: m.wall, DriftPPM: w.nodeRand.Int64N(20_001) - 10_000, Started: model.Instant(1 + w.nodeRand.Int64N(int64(1000*second))),
 	}, model.Instant(w.o.spare))
-	w.node = n
-	w.trace.line("boot       life %d", w.lives)
-	bootID := fmt.Sprintf("boot-%d", w.bootID)
+	m.node = n
+	for _, rep := range m.replicas {
+		rep.host, rep.state, rep.online = nil, nil, false
+	}
+	m.dark = false
+	m.line("boot")
+	bootID := fmt.Sprintf("boot-%d-%d", m.id, m.bootID)
 	b, err := broker.New(broker.Config{
-		Settings: w.settings(), Logger: zap.New(&logCore{world: w}),
+		Settings: m.settings(), Logger: zap.New(&logCore{m: m}),
 		World: &broker.World{
-			RT: n.rt, FS: faultfs.Wrap(w.disk, &w.faults), Rand: r,
+			RT: n.rt, FS: faultfs.Wrap(m.disk, &m.faults), Rand: r,
 			Machine:  host.Machine{BootID: func() string { return bootID }, Mount: func(string) string { return bootID }},
-			Executor: (*executor)(n), Flusher: n.newFlusher, Topic: w.shrinkTopic,
+			Executor: (*executor)(n), Flusher: n.newFlusher, Topic: w.shrinkTopic, Images: n.applied,
 		},
 	})
 	if err != nil {
 		w.fail(0, "broker.New: %v", err)
 	}
 	n.broker = b
-	w.planDeath(15)
-	if err := b.Boot(func(err error) { n.booted(err) }); err != nil && w.faults.dying == deathNone {
+	m.planDeath(15)
+	if err := b.Boot(func(err error) { n.booted(err) }); err != nil && m.faults.dying == deathNone {
 		n.failed(fmt.Errorf("boot: %w", err))
 	}
 }
 
 // planDeath has the process die at one of its next disk operations, in so many
 // percent of the cases.
-func (w *World) planDeath(percent int) {
+func (m *machine) planDeath(percent int) {
+	w := m.world
 	kill, power := w.o.on[KindKillMid], w.o.on[KindPowerMid]
 	if w.phase != safety || !kill && !power || w.nemesisRand.IntN(100) >= percent {
 		return
 	}
-	w.faults.plan = deathKill
+	m.faults.plan = deathKill
 	if !kill || power && w.nemesisRand.IntN(2) == 0 {
-		w.faults.plan = deathPower
+		m.faults.plan = deathPower
 	}
-	w.faults.countdown = 1 + w.nemesisRand.IntN(pick(w.nemesisRand, []int{5, 30, 100}))
+	m.faults.countdown = 1 + w.nemesisRand.IntN(pick(w.nemesisRand, []int{5, 30, 100}))
 }
 
 // failed ends a process that says that it can't go on.
 func (n *node) failed(err error) {
-	w := n.world
-	w.trace.line("exit       %v", err)
-	if w.faults.hits == 0 && !w.full() {
-		w.fail(0, "the broker gave up on a sound disk: %v", err)
+	n.m.line("exit       %v", err)
+	if n.m.faults.hits == 0 && !n.m.filled {
+		n.world.fail(0, "broker %d gave up on a sound disk: %v", n.m.id, err)
 	}
-	w.end(deathKill, nil)
+	n.m.end(deathKill, nil)
 }
+
+// alive reports whether the incarnation runs still.
+func (n *node) alive() bool { return n.m.node == n && n.m.faults.dying == deathNone }
 
 // booted is told that the node's partitions are led.
 func (n *node) booted(err error) {
-	w := n.world
-	if w.faults.dying != deathNone || w.node != n {
+	if !n.alive() {
 		return
 	}
-	if err != nil {
-		w.at(0, func() {
-			if w.node == n {
-				n.failed(fmt.Errorf("join: %w", err))
-			}
-		})
-		return
-	}
-	w.at(0, func() {
-		if w.node == n && w.faults.dying == deathNone {
+	n.world.at(0, func() {
+		switch {
+		case !n.alive():
+		case err != nil:
+			n.failed(fmt.Errorf("join: %w", err))
+		default:
 			n.serve()
 		}
 	})
 }
 
 func (n *node) serve() {
-	w := n.world
 	n.up = true
-	w.trace.line("up         metadata %v", n.broker.Image().At())
+	n.m.line("up         metadata %v", n.broker.Image().At())
 	n.notice()
-	w.h.booted()
+	n.m.booted()
 }
 
 // gone takes everything of the incarnation off the heap and cuts its
@@ -136,47 +144,47 @@ func (n *node) gone() {
 
 // stop stops the node in order: connections are drained, then it halts.
 func (n *node) stop() {
-	w := n.world
+	w, m := n.world, n.m
 	if !n.up || n.stopping {
 		return
 	}
 	n.stopping = true
-	w.trace.line("stop       in order")
+	m.line("stop       in order")
 	for _, c := range n.conns {
 		c.local.Drain()
 	}
 	w.at(exp(w.nemesisRand, 30*millisecond), func() {
-		if w.node != n {
+		if m.node != n {
 			return
 		}
 		n.up = false
 		for _, h := range w.held {
-			if h.life == w.lives {
+			if h.node == n {
 				h.region.Release()
 			}
 		}
-		w.held = nil
-		w.planDeath(25)
+		w.held = slices.DeleteFunc(w.held, func(h held) bool { return h.node == n })
+		m.planDeath(25)
 		for _, c := range n.conns {
 			c.local.Close()
 		}
 		clean := n.broker.Halt(true)
-		if w.faults.dying != deathNone {
+		if m.faults.dying != deathNone {
 			return
 		}
-		if clean != nil && w.faults.hits == 0 && !w.full() && !w.h.anyDropped() {
-			w.fail(0, "an orderly stop on a sound disk: %v", clean)
+		if clean != nil && m.faults.hits == 0 && !m.filled && !m.anyDropped() {
+			w.fail(0, "an orderly stop of broker %d on a sound disk: %v", m.id, clean)
 		}
-		w.end(deathKill, nil)
+		m.end(deathKill, nil)
 	})
 }
 
 // settings are the broker's, the same for every incarnation.
-func (w *World) settings() *config.Broker {
-	b, _, _, err := config.Load(config.Sources{Flags: []string{
-		"listeners=PLAINTEXT://sim:9092", "log.dirs=" + dataDir, "tidemark.kept.dir=" + dataDir + "/.kept",
-		"auto.create.topics.enable=false",
-	}})
+func (m *machine) settings() *config.Broker {
+	w := m.world
+	b, _, _, err := config.Load(config.Sources{Flags: append([]string{
+		"log.dirs=" + dataDir, "tidemark.kept.dir=" + dataDir + "/.kept", "auto.create.topics.enable=false",
+	}, m.place()...)})
 	if err != nil {
 		w.fail(0, "settings: %v", err)
 	}
@@ -186,7 +194,37 @@ func (w *World) settings() *config.Broker {
 	b.Quorum.SegmentBytes = int32(w.o.metadataBytes)
 	b.Quorum.SnapshotBytesMax = w.o.metadataBytes
 	b.Own.MemoryLimitBytes = 64 << 20
+	w.o.cluster(b)
 	return b
+}
+
+// clientPort and controllerPort are those of every machine.
+const (
+	clientPort         = 9092
+	controllerPort     = 9093
+	clientListener     = "PLAINTEXT"
+	controllerListener = "CONTROLLER"
+)
+
+// place is where the broker stands in the cluster, as settings.
+func (m *machine) place() []string {
+	o := &m.world.o
+	if o.nodes == 1 {
+		return []string{fmt.Sprintf("listeners=PLAINTEXT://%s:%d", m.host(), clientPort)}
+	}
+	var voters []string
+	for i := range o.voters {
+		voters = append(voters, fmt.Sprintf("%d@%s:%d", i+1, hostOf(model.BrokerID(i+1)), controllerPort))
+	}
+	s := []string{
+		fmt.Sprintf("node.id=%d", m.id), "controller.listener.names=CONTROLLER", "controller.quorum.voters=" + strings.Join(voters, ","),
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+	}
+	client := fmt.Sprintf(clientListener+"://%s:%d", m.host(), clientPort)
+	if int(m.id) > o.voters {
+		return append(s, "process.roles=broker", "listeners="+client)
+	}
+	return append(s, "process.roles=broker,controller", fmt.Sprintf("listeners=%s,CONTROLLER://%s:%d", client, m.host(), controllerPort))
 }
 
 // shrinkTopic makes segments as small as the seed wants them.

@@ -2,10 +2,12 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol"
 )
 
@@ -35,6 +37,7 @@ type lane struct {
 	nextSeq  int32
 	known    bool // a batch of this producer and epoch was acknowledged
 	resend   bool // send all again, once nothing is in flight
+	era      int  // when its first batch was begun
 }
 
 // batch is records that are sent together, until it is known what became of
@@ -43,7 +46,7 @@ type batch struct {
 	recs    []outRecord
 	seq     int32
 	tries   int
-	life    int  // the incarnation that it was first sent to
+	era     int  // how many processes had begun, or elections been held, when it was first sent
 	settled bool // acknowledged or given up; still in lane.batches behind others
 }
 
@@ -56,8 +59,10 @@ func newProducer(w *World, i int) *producer {
 	p := &producer{name: fmt.Sprintf("producer %d", i), idem: i == 0 || r.IntN(2) == 0, acks: -1, pid: -1, retry: r.IntN(2) == 0}
 	if !p.idem {
 		p.acks = pick(r, []int16{-1, 1, 1, 0})
+	} else if i > 0 && r.IntN(4) == 0 {
+		p.acks = 1
 	}
-	p.link = link{world: w, lost: p.reset}
+	p.link = link{world: w, stale: true, lost: func(model.BrokerID) { p.asking = false }}
 	return p
 }
 
@@ -77,26 +82,25 @@ func (p *producer) unfinished() string {
 func (p *producer) act() {
 	w := p.world
 	w.think(p.act)
-	c := p.up()
 	switch {
-	case c == nil:
+	case !p.refresh(), w.image() == nil:
 		return
 	case p.idem && p.pid < 0:
-		p.askID(c)
+		p.askID()
 		return
 	case p.asking:
 		return
 	}
-	for _, l := range p.lanes {
+	for _, l := range slices.Clone(p.lanes) {
 		if l.resend && l.inFlight == 0 {
-			p.sendAgain(c, l)
+			p.sendAgain(l)
 		}
 	}
 	if p.ending {
 		return
 	}
 	if p.idem && w.o.on[KindInit] && w.clientRand.IntN(400) == 0 {
-		p.askID(c)
+		p.askID()
 		return
 	}
 	n := 1
@@ -104,18 +108,23 @@ func (p *producer) act() {
 		n = 2
 	}
 	for range n {
-		p.begin(c)
+		p.begin()
 	}
 }
 
 // begin makes a new batch and sends it.
-func (p *producer) begin(c *conn) {
+func (p *producer) begin() {
 	w := p.world
 	ts := w.targets()
 	if len(ts) == 0 {
 		return
 	}
-	l := p.lane(pick(w.clientRand, ts))
+	to := pick(w.clientRand, ts)
+	c := p.leader(to)
+	if c == nil {
+		return
+	}
+	l := p.lane(to)
 	if l.resend || len(l.batches) >= unresolvedMax {
 		return
 	}
@@ -124,7 +133,7 @@ func (p *producer) begin(c *conn) {
 		// nothing may overtake the first.
 		return
 	}
-	b := &batch{life: w.lives, seq: l.nextSeq, recs: make([]outRecord, 1+w.clientRand.IntN(w.o.batchMax))}
+	b := &batch{era: w.era, seq: l.nextSeq, recs: make([]outRecord, 1+w.clientRand.IntN(w.o.batchMax))}
 	for i := range b.recs {
 		b.recs[i] = outRecord{
 			id: w.h.newPayload(l.to.topic, l.to.partition, p.idem), size: w.clientRand.IntN(w.o.padMax),
@@ -143,7 +152,7 @@ func (p *producer) lane(to target) *lane {
 			return l
 		}
 	}
-	l := &lane{to: to}
+	l := &lane{to: to, era: p.world.era}
 	p.lanes = append(p.lanes, l)
 	return l
 }
@@ -152,7 +161,7 @@ func (p *producer) lane(to target) *lane {
 func (p *producer) send(c *conn, l *lane, b *batch) {
 	w := p.world
 	req := kmsg.NewPtrProduceRequest()
-	req.Acks, req.TimeoutMillis = p.acks, 10_000
+	req.Acks, req.TimeoutMillis = p.acks, pick(w.clientRand, []int32{10_000, 10_000, 300})
 	t := kmsg.NewProduceRequestTopic()
 	t.Topic, t.TopicID = l.to.topic, l.to.id
 	q := kmsg.NewProduceRequestTopicPartition()
@@ -179,7 +188,7 @@ func (p *producer) send(c *conn, l *lane, b *batch) {
 	pid, epoch := p.pid, p.epoch
 	p.watch(c, &answered)
 	c.send(req, version,
-		func(resp kmsg.Response) { w.acknowledged(l.to, b, p.acks, onlyPart(resp)) },
+		func(resp kmsg.Response) { c.node.acknowledged(l.to, b, p.acks, onlyPart(resp)) },
 		func(resp kmsg.Response, err error) {
 			answered = true
 			l.inFlight--
@@ -200,38 +209,75 @@ func onlyPart(resp kmsg.Response) *kmsg.ProduceResponseTopicPartition {
 }
 
 // acknowledged checks an acknowledgement at the moment it is given.
-func (w *World) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResponseTopicPartition) {
-	w.trace.line("produced   %s-%d record %d sequence %d: code %d offset %d", to.topic, to.partition, b.recs[0].id, b.seq, q.ErrorCode, q.BaseOffset)
+func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResponseTopicPartition) {
+	w := n.world
+	n.m.line("produced   %s-%d record %d sequence %d acks %d: code %d offset %d", to.topic, to.partition, b.recs[0].id, b.seq, acks, q.ErrorCode, q.BaseOffset)
 	if q.ErrorCode != protocol.CodeNone {
 		w.counts.refused++
 		return
 	}
-	p := w.partOf(to.topic, to.id, to.partition)
-	if p == nil {
+	r := n.partOf(to.topic, to.id, to.partition)
+	if r == nil {
 		return // deleted meanwhile
 	}
 	end := q.BaseOffset + int64(len(b.recs))
 	if q.BaseOffset < 0 {
-		w.fail(15, "%v: an acknowledgement at offset %d", p.tp, q.BaseOffset)
+		w.fail(15, "%v: an acknowledgement at offset %d", r.tp, q.BaseOffset)
 	}
-	if s := p.host.State(); s.View != nil {
+	s := r.host.State()
+	if s.View != nil && r.leads() {
 		switch {
-		case end > p.end:
-			w.fail(15, "%v: offsets %d to %d acknowledged, the log ends at %d", p.tp, q.BaseOffset, end-1, p.end)
+		case end > r.end:
+			w.fail(15, "%v: offsets %d to %d acknowledged, the log ends at %d", r.tp, q.BaseOffset, end-1, r.end)
 		case acks == -1 && end > int64(s.HighWatermark):
-			w.fail(8, "%v: offsets %d to %d acknowledged by all, the high watermark is %d", p.tp, q.BaseOffset, end-1, s.HighWatermark)
-		case isFlush(to.topic) && end > p.floor:
-			w.fail(15, "%v: offsets %d to %d acknowledged, only %d is durable", p.tp, q.BaseOffset, end-1, p.floor)
+			w.fail(8, "%v: offsets %d to %d acknowledged by all, the high watermark is %d", r.tp, q.BaseOffset, end-1, s.HighWatermark)
+		case isFlush(to.topic) && end > r.floor:
+			w.fail(15, "%v: offsets %d to %d acknowledged, only %d is durable", r.tp, q.BaseOffset, end-1, r.floor)
 		}
 	}
 	for i := range b.recs {
-		ts := b.recs[i].ts
+		ts, offset := b.recs[i].ts, q.BaseOffset+int64(i)
 		if q.LogAppendTime >= 0 {
 			ts = noTS // the broker's clock, or that of the batch that this one repeats
 		}
-		w.h.learn(p, q.BaseOffset+int64(i), b.recs[i].id, ts, true, "an acknowledgement")
+		if s.View != nil && r.leads() {
+			if e := s.EpochFor(model.Offset(offset)); e >= 0 {
+				w.h.holds(r, int32(e), offset, b.recs[i].id, ts, "an acknowledgement")
+			}
+		}
+		if acks == -1 && !r.surpassed() {
+			w.h.shown(r.part, offset, b.recs[i].id, ts, "an acknowledgement by all")
+		}
+	}
+	if acks == -1 && !r.surpassed() {
+		r.part.stale = true
+		r.checkHolders(end, s)
 	}
 	w.counts.acks += len(b.recs)
+}
+
+// surpassed reports whether an election since has lost records, so that what
+// this replica knows of a reign before counts for nothing.
+func (r *replica) surpassed() bool {
+	return int32(r.state.LeaderEpoch) < r.part.uncleanEpoch || r.part.pending
+}
+
+// checkHolders checks that at least min.insync.replicas running brokers hold what
+// is acknowledged by all. The leader's word on them is not taken.
+func (r *replica) checkHolders(end int64, s *host.State) {
+	w := r.m.world
+	if s.View == nil || !r.leads() || len(s.Replicas) < 2 || isChurn(r.tp.Topic) {
+		return
+	}
+	holders := 0
+	for _, m := range w.machines {
+		if o := m.find(r.part); o != nil && !o.removed && (o.end >= end || o.tainted || m.node == nil) {
+			holders++ // one that is down had it, or has lost it honestly
+		}
+	}
+	if least := min(w.o.minISR, len(s.Replicas)); holders < least {
+		w.fail(8, "%v: everything below %d is acknowledged by all, %d brokers hold it, want %d", r.tp, end, holders, least)
+	}
 }
 
 // answer is the client's side of an answer.
@@ -246,13 +292,15 @@ func (p *producer) answer(l *lane, b *batch, q *kmsg.ProduceResponseTopicPartiti
 			p.again(l, b) // one before it did not get there
 			return
 		}
-		if part := p.partNow(l); part != nil && b.life != w.lives && w.h.payloads[b.recs[0].id].part == part {
+		part := w.partOf(l.to)
+		switch {
+		case part != nil && b.era != w.era && w.h.has(part, b.recs[0].id):
 			// It is there, and what a start remembers of a producer is its last
 			// batch only.
 			w.counts.duplicates++
 			p.settle(l, b)
 			return
-		} else if part != nil && !part.lost && !part.hit && !part.drop {
+		case part != nil && !part.lost && !w.anyHit(part) && (p.acks == -1 || l.era == w.era):
 			w.fail(7, "%v: producer %d epoch %d sequence %d is out of order, and nothing was lost", part.tp, p.pid, p.epoch, b.seq)
 		}
 		p.newEpoch()
@@ -263,13 +311,15 @@ func (p *producer) answer(l *lane, b *batch, q *kmsg.ProduceResponseTopicPartiti
 		}
 		p.newEpoch()
 	case protocol.CodeUnknownTopicOrPartition, protocol.CodeUnknownTopicID:
-		if w.node != nil && w.node.up && !w.exists(l.to) {
+		p.stale = true
+		if !w.exists(l.to) {
 			p.drop(l)
 			return
 		}
 		p.again(l, b)
 	case protocol.CodeNotLeaderOrFollower, protocol.CodeRequestTimedOut, protocol.CodeKafkaStorageError,
-		protocol.CodeNotEnoughReplicas, protocol.CodeNotEnoughReplicasAfterAppend:
+		protocol.CodeNotEnoughReplicas, protocol.CodeNotEnoughReplicasAfterAppend, protocol.CodeLeaderNotAvailable:
+		p.stale = true
 		if w.hurt(l.to) {
 			p.giveUp(l)
 			return
@@ -287,11 +337,14 @@ func deref(s *string) string {
 	return *s
 }
 
-func (p *producer) partNow(l *lane) *part {
-	if n := p.world.node; n == nil || !n.up {
-		return nil
+// anyHit reports whether a disk error touched a replica of a partition.
+func (w *World) anyHit(p *part) bool {
+	for _, m := range w.machines {
+		if r := m.find(p); r != nil && (r.hit || r.drop) {
+			return true
+		}
 	}
-	return p.world.partOf(l.to.topic, l.to.id, l.to.partition)
+	return false
 }
 
 // settle ends a batch.
@@ -324,14 +377,18 @@ func (p *producer) again(l *lane, b *batch) {
 }
 
 // sendAgain sends everything of a lane that is not settled, in order.
-func (p *producer) sendAgain(c *conn, l *lane) {
+func (p *producer) sendAgain(l *lane) {
 	w := p.world
 	switch {
 	case w.hurt(l.to):
 		p.giveUp(l)
 		return
-	case w.node != nil && w.node.up && !w.exists(l.to):
+	case !w.exists(l.to):
 		p.drop(l)
+		return
+	}
+	c := p.leader(l.to)
+	if c == nil {
 		return
 	}
 	l.resend = false
@@ -363,10 +420,6 @@ func (p *producer) giveUp(l *lane) {
 	}
 }
 
-// reset is called when the connection broke: whatever was not answered is sent
-// again on the next.
-func (p *producer) reset() { p.asking = false }
-
 // newEpoch gives up everything under way and goes on under the next epoch
 // (KIP-360), or under a new id.
 func (p *producer) newEpoch() {
@@ -379,11 +432,11 @@ func (p *producer) newEpoch() {
 }
 
 // askID asks for a producer id.
-func (p *producer) askID(c *conn) {
-	if p.asking {
+func (p *producer) askID() {
+	w, c := p.world, p.any()
+	if p.asking || c == nil {
 		return
 	}
-	w := p.world
 	p.asking = true
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionTimeoutMillis = 60_000

@@ -82,6 +82,12 @@ func Replay(o *Options, at uint64) string {
 	if at > 0 {
 		s += fmt.Sprintf(" --until %d", at)
 	}
+	if o.Nodes > 0 {
+		s += fmt.Sprintf(" --nodes %d", o.Nodes)
+	}
+	if o.Events > 0 && o.Events != DefaultEvents {
+		s += fmt.Sprintf(" --events %d", o.Events)
+	}
 	if len(o.Without) > 0 {
 		s += " --without " + joinKinds(o.Without)
 	}

@@ -30,39 +30,43 @@ type trace struct {
 	out   io.Writer
 }
 
-func (t *trace) line(format string, args ...any) {
+// line prints a line about the world.
+func (t *trace) line(format string, args ...any) { t.print("-", format, args...) }
+
+// print prints a line with who it is about: a broker and its incarnation.
+func (t *trace) print(who, format string, args ...any) {
 	if t.out == nil {
 		return
 	}
 	w := t.world
-	fmt.Fprintf(t.out, "%10.4f %7d %3d ", time.Duration(w.sim.Now()).Seconds(), w.sim.Ran(), w.lives)
+	fmt.Fprintf(t.out, "%10.4f %7d %-5s ", time.Duration(w.sim.Now()).Seconds(), w.sim.Ran(), who)
 	fmt.Fprintf(t.out, format+"\n", args...)
 }
 
 // state prints a partition's numbers in fixed columns.
-func (t *trace) state(event string, name string, s *host.State) {
-	if t.out == nil {
+func (m *machine) state(event string, name string, s *host.State) {
+	if m.world.trace.out == nil {
 		return
 	}
-	t.line("%-10s %-12s %-8v e%-3d %d/%d/%d/%d durable=%d rp=%d isr=%v %s", event, name, s.Role, s.LeaderEpoch,
+	m.line("%-10s %-12s %-8v e%-3d %d/%d/%d/%d durable=%d rp=%d isr=%v %s", event, name, s.Role, s.LeaderEpoch,
 		s.LogStart, s.LastStable, s.HighWatermark, s.LogEnd, s.Durable, s.RecoveryPoint, s.ISR, s.Reason)
 }
 
 // logCore takes the product's log lines: into the trace, and a failed assertion
 // ends the run.
 type logCore struct {
-	world  *World
+	m      *machine
 	fields []zapcore.Field
 }
 
 // Enabled implements zapcore.Core.
 func (c *logCore) Enabled(l zapcore.Level) bool {
-	return l >= zapcore.ErrorLevel || c.world.trace.out != nil && l >= zapcore.InfoLevel
+	return l >= zapcore.ErrorLevel || c.m.world.trace.out != nil && l >= zapcore.InfoLevel
 }
 
 // With implements zapcore.Core.
 func (c *logCore) With(fields []zapcore.Field) zapcore.Core {
-	return &logCore{c.world, append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+	return &logCore{c.m, append(c.fields[:len(c.fields):len(c.fields)], fields...)}
 }
 
 // Check implements zapcore.Core.
@@ -76,16 +80,17 @@ func (c *logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 // Write implements zapcore.Core.
 func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	const quarantined = "an assertion failed; the partition is quarantined"
-	if c.world.trace.out == nil && e.Message != quarantined || c.world.faults.dying != deathNone {
+	w := c.m.world
+	if w.trace.out == nil && e.Message != quarantined || c.m.faults.dying != deathNone {
 		return nil
 	}
 	enc := zapcore.NewMapObjectEncoder()
 	for _, f := range append(c.fields[:len(c.fields):len(c.fields)], fields...) {
 		f.AddTo(enc)
 	}
-	c.world.trace.line("log        %s: %s %v", e.Level, e.Message, enc.Fields)
-	if e.Message == quarantined && c.world.failure == nil {
-		c.world.h.asserted = fmt.Sprintf("%s %v", e.Message, enc.Fields)
+	c.m.line("log        %s: %s %v", e.Level, e.Message, enc.Fields)
+	if e.Message == quarantined && w.failure == nil {
+		w.h.asserted = fmt.Sprintf("%s %v", e.Message, enc.Fields)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"testing"
 
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol/record"
 )
 
@@ -42,31 +44,65 @@ func TestOwnBatches(t *testing.T) {
 
 // What a history must not contain ends the run.
 func TestHistoryNoticesContradictions(t *testing.T) {
-	for name, story := range map[string]func(h *history, p *part, plain, idem uint64){
-		"another record at an offset": func(h *history, p *part, plain, idem uint64) {
-			h.learn(p, 0, plain, noTS, true, name(1))
-			h.learn(p, 0, idem, noTS, false, name(2))
+	for name, story := range map[string]func(h *history, p *part, a, b *replica, plain, idem uint64){
+		"another record at an offset": func(h *history, p *part, _, _ *replica, plain, idem uint64) {
+			h.shown(p, 0, plain, noTS, name(1))
+			h.shown(p, 0, idem, noTS, name(2))
 		},
-		"a record twice": func(h *history, p *part, _, idem uint64) {
-			h.learn(p, 0, idem, noTS, true, name(1))
-			h.learn(p, 1, idem, noTS, true, name(2))
+		"a record twice": func(h *history, p *part, _, _ *replica, _, idem uint64) {
+			h.shown(p, 0, idem, noTS, name(1))
+			h.shown(p, 1, idem, noTS, name(2))
 		},
-		"another timestamp": func(h *history, p *part, plain, _ uint64) {
-			h.learn(p, 0, plain, 5, true, name(1))
-			h.learn(p, 0, plain, 6, true, name(2))
+		"another timestamp": func(h *history, p *part, _, _ *replica, plain, _ uint64) {
+			h.shown(p, 0, plain, 5, name(1))
+			h.shown(p, 0, plain, 6, name(2))
 		},
-		"a record of nobody": func(h *history, p *part, _, _ uint64) { h.learn(p, 0, 99, noTS, true, name(1)) },
+		"a record of nobody": func(h *history, p *part, _, _ *replica, _, _ uint64) { h.shown(p, 0, 99, noTS, name(1)) },
+		"a log that changes": func(h *history, _ *part, a, _ *replica, plain, idem uint64) {
+			h.holds(a, 1, 0, plain, noTS, name(1))
+			h.holds(a, 2, 0, idem, noTS, name(2))
+		},
+		"an epoch that holds two records at an offset": func(h *history, _ *part, a, b *replica, plain, idem uint64) {
+			h.holds(a, 1, 0, plain, noTS, name(1))
+			h.holds(b, 1, 0, idem, noTS, name(2))
+		},
+		"logs that differ below where they agree": func(h *history, p *part, a, b *replica, _, _ uint64) {
+			a.state, b.state = new(host.State), new(host.State)
+			a.batches = []stored{{0, 0, 1, 7}, {1, 1, 2, 8}}
+			b.batches = []stored{{0, 0, 1, 6}, {1, 1, 2, 8}}
+			h.world.checkMatch(p, a, b)
+		},
+		"a follower that cuts what was acknowledged": func(h *history, p *part, a, _ *replica, plain, _ uint64) {
+			h.holds(a, 1, 0, plain, noTS, name(1))
+			h.shown(p, 0, plain, noTS, name(2))
+			a.truncated(0)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(Options{Seed: 1}, nil)
-			p := &part{}
-			p.tp.Topic = "d0"
+			w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+			tp := model.TopicPartition{Topic: "d0"}
+			p := w.h.part(model.TopicIDPartition{}, tp)
+			a, b := w.machines[0].replica(p), w.machines[1].replica(p)
 			plain, idem := w.h.newPayload("d0", 0, false), w.h.newPayload("d0", 0, true)
-			w.guarded(func() { story(&w.h, p, plain, idem) })
+			w.guarded(func() { story(&w.h, p, a, b, plain, idem) })
 			if w.failure == nil {
 				t.Error("not noticed")
 			}
 		})
+	}
+}
+
+// Logs that part and hold the same below the parting agree.
+func TestDivergedLogsMatch(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	p := w.h.part(model.TopicIDPartition{}, model.TopicPartition{Topic: "d0"})
+	a, b := w.machines[0].replica(p), w.machines[1].replica(p)
+	a.state, b.state = new(host.State), new(host.State)
+	a.batches = []stored{{0, 1, 1, 7}, {2, 3, 1, 8}, {4, 4, 2, 9}}
+	b.batches = []stored{{0, 1, 1, 7}, {2, 3, 1, 8}, {4, 5, 3, 10}}
+	w.guarded(func() { w.checkMatch(p, a, b) })
+	if w.failure != nil {
+		t.Error(w.failure)
 	}
 }
 

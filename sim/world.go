@@ -9,7 +9,6 @@ import (
 	"github.com/tidemark/tidemark/internal/assert"
 	"github.com/tidemark/tidemark/internal/loop/simtime"
 	"github.com/tidemark/tidemark/internal/model"
-	"github.com/tidemark/tidemark/internal/vfs/memfs"
 )
 
 const (
@@ -35,22 +34,18 @@ type World struct {
 	nemesisRand, diskRand, clientRand, nodeRand *rand.Rand
 
 	phase    phase
-	disk     *memfs.FS
-	faults   faults
-	node     *node // the running incarnation; nil while the process is down
-	lives    int   // incarnations so far
-	bootID   int   // lives of the kernel
-	wall     model.Timestamp
+	machines []*machine    // by id, from 1 on
 	healed   model.Instant // when the liveness phase began
-	filled   bool          // the disk is full now
-	fullLife int           // the last incarnation that saw a full disk
 	h        history
+	meta     meta
+	net      net
 	clients  []client
 	admin    *admin
 
 	hash    traceHash
 	trace   trace
 	counts  counts
+	era     int // counts starts of processes and changes of leaders
 	failure *Failure
 	held    []held
 }
@@ -96,6 +91,7 @@ type Result struct {
 
 // Run runs one seed. Lines about state changes go to w, if it is not nil.
 func Run(o Options, w io.Writer) Result {
+	defer seedRaft(o.Seed)()
 	world := newWorld(o, w)
 	world.run()
 	return Result{
@@ -106,14 +102,18 @@ func Run(o Options, w io.Writer) Result {
 }
 
 func newWorld(o Options, out io.Writer) *World {
-	w := &World{sim: simtime.New(o.Seed), disk: memfs.New(), wall: 1_700_000_000_000}
+	w := &World{sim: simtime.New(o.Seed)}
 	split := func(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, salt)) }
 	o.draw(split(1))
 	w.o = o
 	w.nemesisRand, w.diskRand, w.clientRand, w.nodeRand = split(2), split(3), split(4), split(5)
 	w.trace.world, w.trace.out = w, out
-	w.faults.world = w
 	w.h.world = w
+	w.meta.world = w
+	for i := range o.nodes {
+		w.machines = append(w.machines, newMachine(w, model.BrokerID(i+1)))
+	}
+	w.net.init(w)
 	w.trace.line("options %s", o.String())
 	w.admin = newAdmin(w)
 	w.clients = append(w.clients, w.admin)
@@ -123,7 +123,9 @@ func newWorld(o Options, out io.Writer) *World {
 	for i := range o.consumers {
 		w.clients = append(w.clients, newConsumer(w, i))
 	}
-	w.at(0, w.boot)
+	for _, m := range w.machines {
+		w.at(0, m.boot)
+	}
 	for _, c := range w.clients {
 		w.at(millisecond, c.act)
 	}
@@ -176,7 +178,7 @@ func (w *World) step() {
 		w.fail(0, "nothing is left to happen")
 	}
 	w.hash.add(w.sim.Ran(), uint64(w.sim.Now()))
-	if w.faults.dying == deathNone {
+	if w.dying() == nil {
 		w.cheapCheck()
 	}
 	if w.phase == liveness {
@@ -193,15 +195,15 @@ func (w *World) guarded(fn func()) {
 		case *Failure:
 			w.failure = r
 		case *assert.Failure:
-			if w.faults.dying != deathNone {
+			if w.dying() != nil {
 				break
 			}
 			w.failure = &Failure{Event: w.sim.Ran(), Text: fmt.Sprintf("%v\n%s", r, debug.Stack())}
 		default:
 			w.failure = &Failure{Event: w.sim.Ran(), Text: fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
 		}
-		if w.failure == nil && w.faults.dying != deathNone {
-			w.bury()
+		if m := w.dying(); w.failure == nil && m != nil {
+			m.bury()
 		}
 	}()
 	fn()

@@ -16,8 +16,8 @@ func newSim(s streams) *cobra.Command {
 	var run simRun
 	cmd := &cobra.Command{
 		Use:   "sim",
-		Short: "Run the broker in a simulated world that is drawn from a seed",
-		Long: "Runs a whole broker, its disk, its clients and their faults in one process without\n" +
+		Short: "Run brokers in a simulated world that is drawn from a seed",
+		Long: "Runs a whole cluster, its disks, its network, its clients and their faults in one process without\n" +
 			"threads, clocks or files, and checks all the time that nothing acknowledged is lost,\n" +
 			"changed or repeated. The same seed does the same every time. One seed prints a line\n" +
 			"for every change of state; several print a line each. Ends with 1 if a seed failed.",
@@ -29,6 +29,7 @@ func newSim(s streams) *cobra.Command {
 	fs.StringVar(&run.seeds, "seeds", "", "run the seeds A..B instead, without traces")
 	fs.Uint64Var(&run.options.Until, "until", 0, "stop after this many events; 0 goes on to the end")
 	fs.Uint64Var(&run.options.Events, "events", sim.DefaultEvents, "events before the world is healed and has to come to its end")
+	fs.IntVar(&run.options.Nodes, "nodes", 0, "how many brokers; 0 has the seed choose")
 	fs.StringVar(&run.out, "out", "", "with --seeds: append results to this file and pass over the seeds that it has")
 	fs.StringVar(&run.without, "without", "", "kinds of fault to leave out, comma-separated: "+kindList())
 	fs.BoolVar(&run.shrink, "shrink", false, "look for a simpler run that fails in the same way")

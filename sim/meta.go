@@ -1,0 +1,259 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+)
+
+// meta is what the checkers know of the cluster's metadata: the newest image
+// that any node has applied, and the sum of every one before.
+type meta struct {
+	world  *World
+	img    *metadata.Image // nil: none yet
+	sums   map[model.Offset]metadata.Hash
+	terms  map[model.LeaderEpoch]model.BrokerID // who led the quorum in a term
+	gapped bool                                 // the newest step left images out
+}
+
+// image returns the newest metadata, nil if there is none.
+func (w *World) image() *metadata.Image { return w.meta.img }
+
+// applied is told of each image that a node takes over, in its order.
+func (n *node) applied(img *metadata.Image, _ *metadata.Delta) {
+	if n.m.faults.dying == deathNone && n.m.node == n {
+		n.world.meta.see(n, img)
+	}
+}
+
+// see takes over an image of a node.
+func (t *meta) see(n *node, img *metadata.Image) {
+	w, at := t.world, img.At().Offset
+	if at < 0 {
+		return
+	}
+	if t.sums == nil {
+		t.sums = make(map[model.Offset]metadata.Hash)
+	}
+	if sum, known := t.sums[at]; known && sum != img.Hash() {
+		w.fail(12, "metadata at %v on broker %d is not what another had there", img.At(), n.m.id)
+	}
+	t.sums[at] = img.Hash()
+	switch {
+	case t.img == nil:
+		t.img = img
+	case at > t.img.At().Offset:
+		old := t.img
+		// An entry may hold many records and an image is published for each entry,
+		// so offsets say nothing about what was left out; a node that starts does.
+		t.gapped = !n.followed
+		t.img = img
+		t.step(old, img)
+	}
+	n.followed = t.img.At().Offset == at
+}
+
+// step checks what changed from one image to the next.
+func (t *meta) step(old, img *metadata.Image) {
+	w := t.world
+	for topic := range img.Topics() {
+		before := old.TopicByID(topic.ID)
+		for i, reg := range topic.Partitions {
+			id := model.TopicIDPartition{TopicID: topic.ID, Partition: int32(i)}
+			var was *metadata.PartitionRegistration
+			if before != nil {
+				was = before.Partition(int32(i))
+			}
+			if was == reg || was != nil && was.PartitionEpoch == reg.PartitionEpoch && was.LeaderEpoch == reg.LeaderEpoch &&
+				was.Leader == reg.Leader && slices.Equal(was.ISR, reg.ISR) && slices.Equal(was.ELR, reg.ELR) {
+				continue // one read from a disk may be another object
+			}
+			p := w.h.part(id, model.TopicPartition{Topic: topic.Name, Partition: int32(i)})
+			t.partition(p, was, reg, old, img)
+			w.trace.line("meta       %-12s %v leader=%d e%d p%d isr=%v elr=%v known=%v replicas=%v adding=%v removing=%v", p.tp, img.At(),
+				reg.Leader, reg.LeaderEpoch, reg.PartitionEpoch, reg.ISR, reg.ELR, reg.LastKnown, reg.Replicas, reg.Adding, reg.Removing)
+		}
+	}
+	for _, b := range img.Brokers() {
+		was := old.Broker(b.ID)
+		if was == b || was != nil && was.Epoch == b.Epoch && was.Fenced == b.Fenced && was.InShutdown == b.InShutdown {
+			continue
+		}
+		w.trace.line("meta       broker %d epoch %d fenced=%v stopping=%v at %v", b.ID, b.Epoch, b.Fenced, b.InShutdown, img.At())
+		if was != nil && b.Epoch < was.Epoch {
+			w.fail(6, "broker %d has epoch %d after %d", b.ID, b.Epoch, was.Epoch)
+		}
+		if was == nil || was.Epoch != b.Epoch {
+			t.registered(b.ID)
+		}
+	}
+	for _, p := range w.h.order {
+		if !p.gone && img.TopicByID(p.id.TopicID) == nil && old.TopicByID(p.id.TopicID) != nil {
+			p.gone = true
+		}
+	}
+}
+
+// partition checks one step of a partition.
+func (t *meta) partition(p *part, was, reg *metadata.PartitionRegistration, old, img *metadata.Image) {
+	w := t.world
+	for _, b := range reg.ISR {
+		if !slices.Contains(reg.Replicas, b) {
+			w.fail(6, "%v: ISR %v, assigned are %v", p.tp, reg.ISR, reg.Replicas)
+		}
+	}
+	if reg.Leader != model.NoLeader && !slices.Contains(reg.ISR, reg.Leader) {
+		w.fail(6, "%v: leader %d, ISR %v", p.tp, reg.Leader, reg.ISR)
+	}
+	if was == nil {
+		return
+	}
+	switch {
+	case reg.PartitionEpoch <= was.PartitionEpoch:
+		w.fail(6, "%v: partition epoch %d after %d", p.tp, reg.PartitionEpoch, was.PartitionEpoch)
+	case reg.LeaderEpoch < was.LeaderEpoch, reg.LeaderEpoch == was.LeaderEpoch && reg.Leader != was.Leader:
+		w.fail(6, "%v: leader %d of epoch %d after leader %d of epoch %d", p.tp, reg.Leader, reg.LeaderEpoch, was.Leader, was.LeaderEpoch)
+	}
+	t.election(p, was, reg)
+	for _, b := range was.Replicas {
+		if r := w.replicaOf(p, b); r != nil && !reg.HasReplica(b) {
+			r.removed = true
+		}
+	}
+	// Whoever joins the ELR comes from the ISR: it has all that was committed.
+	for _, b := range reg.ELR {
+		if !was.InISR(b) && !was.InELR(b) && !t.gapped {
+			w.fail(9, "%v: broker %d in ELR %v, before that ISR %v and ELR %v", p.tp, b, reg.ELR, was.ISR, was.ELR)
+		}
+	}
+	// A seat that is taken anew, through the leader, is clean.
+	for _, b := range reg.ISR {
+		if r := w.replicaOf(p, b); r != nil && !was.InISR(b) && reg.Leader != b && sameLife(old, img, b) {
+			r.tainted = false
+		}
+	}
+}
+
+// sameLife reports whether a broker did not register between two images.
+func sameLife(old, img *metadata.Image, b model.BrokerID) bool {
+	x, y := old.Broker(b), img.Broker(b)
+	return x != nil && y != nil && x.Epoch == y.Epoch
+}
+
+func (w *World) replicaOf(p *part, b model.BrokerID) *replica {
+	if m := w.machine(b); m != nil {
+		return m.find(p)
+	}
+	return nil
+}
+
+// election judges a new reign: a clean one keeps all, another must have been
+// without a choice.
+func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration) {
+	w := t.world
+	if reg.LeaderEpoch != was.LeaderEpoch {
+		w.era++
+	}
+	if reg.Leader == model.NoLeader || reg.LeaderEpoch == was.LeaderEpoch {
+		return
+	}
+	entitled := append(slices.Clone(was.ISR), was.ELR...)
+	r := w.replicaOf(p, reg.Leader)
+	switch sound := w.anySound(p, was); {
+	case slices.Contains(entitled, reg.Leader) && (r == nil || !r.tainted):
+		return
+	case !sound, t.gapped, p.excusesUnclean(w):
+	default:
+		w.fail(9, "%v: broker %d leads epoch %d; the ISR was %v, the ELR %v, and another of them had lost nothing", p.tp, reg.Leader, reg.LeaderEpoch, was.ISR, was.ELR)
+	}
+	p.uncleanEpoch, p.pending = int32(reg.LeaderEpoch), true
+	if r != nil {
+		r.tainted = false
+	}
+	w.trace.line("unclean    %v: broker %d leads epoch %d; entitled were %v", p.tp, reg.Leader, reg.LeaderEpoch, entitled)
+}
+
+// excusesUnclean reports whether someone chose that the partition may lose
+// records.
+func (p *part) excusesUnclean(w *World) bool { return w.admin.unclean[p.tp.Topic] }
+
+// anySound reports whether some member of ISR or ELR has lost nothing.
+func (w *World) anySound(p *part, reg *metadata.PartitionRegistration) bool {
+	for _, b := range reg.Replicas {
+		if r := w.replicaOf(p, b); (reg.InISR(b) || reg.InELR(b)) && (r == nil || !r.tainted) {
+			return true
+		}
+	}
+	return false
+}
+
+// registered is told that a broker has a new incarnation: a seat that it may not
+// have is gone in the same step.
+func (t *meta) registered(b model.BrokerID) {
+	w := t.world
+	m := w.machine(b)
+	for _, r := range m.replicas {
+		reg := t.img.PartitionByID(r.part.id)
+		if reg == nil {
+			continue
+		}
+		seated := slices.Contains(reg.ISR, b) || slices.Contains(reg.ELR, b)
+		if r.dark && seated && reg.Leader != b && !t.gapped && w.anySound(r.part, reg) {
+			w.fail(9, "%v: broker %d has lost power and is registered again, ISR %v, ELR %v", r.tp, b, reg.ISR, reg.ELR)
+		}
+		// One that keeps its seat, for want of a better, stays what it is until it
+		// is elected.
+		r.dark, r.tainted = false, r.tainted && (seated || r.drop)
+	}
+}
+
+// checkQuorum checks that a term has one leader.
+func (n *node) checkQuorum() {
+	w := n.world
+	d := n.broker.Quorum()
+	if d == nil || d.Leader != n.m.id {
+		return
+	}
+	t := &w.meta
+	if t.terms == nil {
+		t.terms = make(map[model.LeaderEpoch]model.BrokerID)
+	}
+	if other, known := t.terms[d.Epoch]; known && other != n.m.id {
+		w.fail(12, "brokers %d and %d both led the quorum in term %d", other, n.m.id, d.Epoch)
+	}
+	if t.terms[d.Epoch] == 0 {
+		w.trace.line("quorum     term %d is led by %d", d.Epoch, n.m.id)
+	}
+	t.terms[d.Epoch] = n.m.id
+}
+
+// checkSeats checks that what was acknowledged is where the metadata says that
+// it is: on each live member of the ISR, and below the ends of the ELR.
+func (w *World) checkSeats(p *part) {
+	if w.meta.img == nil || p.gone || p.pending {
+		return
+	}
+	reg := w.meta.img.PartitionByID(p.id)
+	if reg == nil {
+		return
+	}
+	for _, b := range reg.ISR {
+		m := w.machine(b)
+		r := m.find(p)
+		if r == nil || r.tainted || m.node == nil || r.state == nil || r.state.View == nil || r.hurt || r.hit || r.drop {
+			continue
+		}
+		if reg := w.meta.img.Broker(b); reg == nil || reg.Epoch != m.node.broker.Epoch() {
+			continue // an earlier incarnation has the seat
+		}
+		if end := int64(r.state.LogEnd); end < p.acked {
+			w.fail(4, "%v: broker %d of ISR %v ends at %d, everything below %d was acknowledged", p.tp, b, reg.ISR, end, p.acked)
+		}
+	}
+	for _, b := range reg.ELR {
+		if r := w.replicaOf(p, b); r != nil && !r.tainted && r.end < p.acked && !r.hit && !r.drop {
+			w.fail(9, "%v: broker %d of ELR %v ends at %d, everything below %d was acknowledged", p.tp, b, reg.ELR, r.end, p.acked)
+		}
+	}
+}
