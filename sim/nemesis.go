@@ -82,6 +82,7 @@ func (w *World) clusterDisturbance(k Kind, m *machine) {
 		w.net.clog(m.id, pick(r, w.machines).id, exp(r, second))
 	case KindReset:
 		w.counts.kind[k]++
+		w.net.reset(m.id, pick(r, w.machines).id)
 	case KindLaggard:
 		w.counts.kind[k]++
 		w.net.lag(m.id, exp(r, 2*second))

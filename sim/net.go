@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/protocol/transport"
 )
 
 // outside is where the clients are.
@@ -20,6 +21,9 @@ type net struct {
 	slow [][]slowness
 	// laggards are those that hear of the metadata late.
 	laggards []slowness
+	// streams are the connections between nodes, until their opener has seen
+	// the end.
+	streams []*stream
 }
 
 type slowness struct {
@@ -109,4 +113,13 @@ func (n *net) lag(b model.BrokerID, d model.Instant) {
 	by := pick(n.world.nemesisRand, []model.Instant{100 * millisecond, 400 * millisecond, second})
 	n.world.trace.line("net        broker %d hears of the metadata %d ms late for %d ms", b, by/millisecond, d/millisecond)
 	n.laggards[b] = slowness{n.world.sim.Now() + d, by}
+}
+
+// late is what a machine's lagging adds to the latency of a class of
+// connections.
+func (n *net) late(c transport.Class, to model.BrokerID) model.Instant {
+	if l := n.laggards[to]; l.until > n.world.sim.Now() && (c == transport.ClassImage || c == transport.ClassRaft) {
+		return exp(n.world.nodeRand, l.by)
+	}
+	return 0
 }

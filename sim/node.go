@@ -68,7 +68,7 @@ func (m *machine) boot() {
 		World: &broker.World{
 			RT: n.rt, FS: faultfs.Wrap(m.disk, &m.faults), Rand: r,
 			Machine:  host.Machine{BootID: func() string { return bootID }, Mount: func(string) string { return bootID }},
-			Executor: (*executor)(n), Flusher: n.newFlusher, Topic: w.shrinkTopic, Images: n.applied,
+			Executor: (*executor)(n), Flusher: n.newFlusher, Topic: w.shrinkTopic, Images: n.applied, Net: (*dialer)(n),
 		},
 	})
 	if err != nil {
@@ -140,9 +140,11 @@ func (n *node) gone() {
 		c.lost()
 	}
 	n.conns = nil
+	n.world.net.gone(n)
 }
 
-// stop stops the node in order: connections are drained, then it halts.
+// stop stops the node in order: it hands over what it leads, connections are
+// drained, then it halts.
 func (n *node) stop() {
 	w, m := n.world, n.m
 	if !n.up || n.stopping {
@@ -150,7 +152,21 @@ func (n *node) stop() {
 	}
 	n.stopping = true
 	m.line("stop       in order")
-	for _, c := range n.conns {
+	n.broker.Leave(func() {
+		w.at(0, func() {
+			if n.alive() {
+				n.drain()
+			}
+		})
+	})
+}
+
+// drain ends a stop in order: no more requests are taken, those that there are
+// get their time, then the broker halts.
+func (n *node) drain() {
+	w, m := n.world, n.m
+	m.line("drain")
+	for _, c := range slices.Clone(n.conns) {
 		c.local.Drain()
 	}
 	w.at(exp(w.nemesisRand, 30*millisecond), func() {
