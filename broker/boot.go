@@ -150,7 +150,10 @@ func (b *Broker) build() {
 	apply := func(*metadata.Image, *metadata.Delta) {}
 	if b.config.Roles.Broker {
 		b.buildBroker()
-		apply = b.replicas.Apply
+		apply = func(img *metadata.Image, d *metadata.Delta) {
+			b.replicas.Apply(img, d)
+			b.membership.applied(img, d)
+		}
 	}
 	b.publisher = newPublisher(b.rt, apply)
 	b.buildQuorum()

@@ -34,6 +34,7 @@ type membership struct {
 	next     model.Instant // when the next heartbeat is due; Never while none is
 	out      bool          // a request is on its way
 	sentAt   model.Instant // when it was sent
+	hurried  bool          // the next one is due when this one is answered
 	beats    int64         // heartbeats sent
 	onMember func(error)   // told once, when unfenced or refused
 	onLeft   func()        // told once, when the controller lets this broker go
@@ -50,7 +51,7 @@ type memberMsg struct {
 	beat       *kmsg.BrokerHeartbeatResponse
 	reported   *controller.DamageReport
 	failed     error
-	newTerm    bool
+	hurry      bool // the next heartbeat is due now
 	leave      func()
 	stop       bool
 }
@@ -88,9 +89,26 @@ func (m *membership) stop() { m.box.Post(memberMsg{stop: true}) }
 // at once, over a connection whose end it would notice. A quorum.Subscriber.
 func (m *membership) image(img *metadata.Image, _ *metadata.Delta) {
 	if term := int32(img.At().Epoch); term != m.term.Swap(term) {
-		m.box.Post(memberMsg{newTerm: true})
+		m.box.Post(memberMsg{hurry: true})
 	}
 }
+
+// applied notices that another broker wants to stop: it waits until every broker
+// has reported that it acts on that, so this one does so at once.
+func (m *membership) applied(img *metadata.Image, d *metadata.Delta) {
+	for _, id := range d.Brokers {
+		if reg := img.Broker(id); reg != nil && reg.InShutdown && id != m.b.config.NodeID {
+			m.b.publisher.await(img.At().Offset, &hurry{m})
+			return
+		}
+	}
+}
+
+// hurry has the next heartbeat sent at once.
+type hurry struct{ m *membership }
+
+// Deliver implements loop.Delivery.
+func (h *hurry) Deliver(model.Now) { h.m.box.Post(memberMsg{hurry: true}) }
 
 // Handle implements loop.Handler.
 func (m *membership) Handle(now model.Now, msg memberMsg, out *loop.Outbox) {
@@ -115,8 +133,9 @@ func (m *membership) Handle(now model.Now, msg memberMsg, out *loop.Outbox) {
 		m.damage.accepted(msg.reported)
 	case msg.failed != nil:
 		m.failed(now, msg.failed)
-	case msg.newTerm:
-		if m.epoch != model.NoBrokerEpoch && !m.out {
+	case msg.hurry:
+		m.hurried = m.out
+		if m.epoch != model.NoBrokerEpoch {
 			m.next = now.Mono
 		}
 	case msg.leave != nil:
@@ -211,6 +230,9 @@ func (r *registrationApplied) Deliver(model.Now) { r.m.box.Post(memberMsg{inForc
 func (m *membership) answered(now model.Now, resp *kmsg.BrokerHeartbeatResponse, out *loop.Outbox) {
 	m.out = false
 	m.next = now.Mono + m.interval
+	if m.hurried {
+		m.hurried, m.next = false, now.Mono
+	}
 	switch {
 	case resp.ErrorCode == protocol.CodeBrokerIDNotRegistered:
 		m.b.logger.Warn("this broker was unregistered and registers again", zap.Int64("broker_epoch", int64(m.epoch)))

@@ -308,7 +308,9 @@ func TestOrderlyStopHandsOver(t *testing.T) {
 	c.createAt(1, "orders", 2, 1, 3)
 	cl := c.client()
 	c.produce(cl, "orders", 0, 10)
+	began := time.Now()
 	c.stop(2)
+	t.Logf("stopped in %v", time.Since(began))
 	if p := c.partition(1, "orders"); p.Leader == 2 || p.Leader < 0 || len(p.ISR) != 2 {
 		t.Errorf("after the stop: leader %d isr %v", p.Leader, p.ISR)
 	}

@@ -56,7 +56,9 @@ func serve(ctx context.Context, cfg *config.Broker, io streams) error {
 	if err != nil {
 		return fmt.Errorf("write ready line: %w", err)
 	}
-	hint(io.err, b.Addr())
+	if cfg.Roles.Broker {
+		hint(io.err, b.Addr())
+	}
 	select {
 	case <-ctx.Done():
 	case <-b.Failed():

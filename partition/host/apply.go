@@ -128,15 +128,16 @@ func (m *ReplicaManager) applyConfigs(img *metadata.Image, d *metadata.Delta) {
 }
 
 // feed gives the partitions what the cluster has agreed on. The first image at
-// or after this broker's registration is given to all of them.
+// or after this broker's registration is given to all of them, and again after
+// each later registration: what changed between the two was kept from them.
 func (m *ReplicaManager) feed(img *metadata.Image, d *metadata.Delta, changed []model.TopicIDPartition) {
 	epoch := model.BrokerEpoch(m.registeredAt.Load())
 	early := epoch == model.NoBrokerEpoch || img.At().Offset < model.Offset(epoch)
 	if early && !mutant.On("host-acts-before-registration") {
 		return
 	}
-	if !m.fed || d.Snapshot {
-		m.fed = true
+	if m.fedUnder != epoch || d.Snapshot {
+		m.fedUnder = epoch
 		for _, h := range m.All() {
 			m.register(img, h)
 		}

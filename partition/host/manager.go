@@ -78,7 +78,9 @@ type ReplicaManager struct {
 
 	// What follows belongs to the goroutine that calls Load, Apply and Shutdown.
 	image *metadata.Image
-	fed   bool // registrations were given to every partition once
+	// fedUnder is the broker epoch under which registrations were given to every
+	// partition.
+	fedUnder model.BrokerEpoch
 
 	// registeredAt is the broker epoch, -1 before the registration.
 	registeredAt atomic.Int64
@@ -120,6 +122,7 @@ func NewReplicaManager(d Deps) *ReplicaManager {
 	}
 	m.events.counters = &m.counters
 	m.registeredAt.Store(int64(model.NoBrokerEpoch))
+	m.fedUnder = model.NoBrokerEpoch - 1 // none, not even that of no registration
 	m.index.Store(&index{})
 	m.fetchLoops = fetchLoops{m: m, loops: make(map[fetchKey]*fetchLoop)}
 	for _, dir := range d.Dirs.All() {
