@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs/faultfs"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // seedsFrom returns the range of seeds to run: QUORUM_SEEDS=from-to or the
@@ -47,13 +49,13 @@ func TestSeeds(t *testing.T) {
 
 // tally counts what happened.
 type tally struct {
-	seeds, events, acked, unknown, crashes, powers, stalls, cuts, disks, elections, wiped int
-	virtual                                                                               model.Instant
+	seeds, events, acked, unknown, crashes, powers, stalls, cuts, disks, elections, wiped, changes, confirmed int
+	virtual                                                                                                   model.Instant
 }
 
 func (s *tally) String() string {
-	return fmt.Sprintf("%d seeds, %d events, %.0f s of virtual time: %d commands acknowledged, %d unknown, %d elections, %d kills, %d power losses, %d stalls, %d cuts, %d disk faults, %d disks wiped",
-		s.seeds, s.events, float64(s.virtual)/1e9, s.acked, s.unknown, s.elections, s.crashes, s.powers, s.stalls, s.cuts, s.disks, s.wiped)
+	return fmt.Sprintf("%d seeds, %d events, %.0f s of virtual time: %d commands acknowledged, %d unknown, %d elections, %d kills, %d power losses, %d stalls, %d cuts, %d disk faults, %d disks wiped, %d changes of the voter set, %d confirmed reads",
+		s.seeds, s.events, float64(s.virtual)/1e9, s.acked, s.unknown, s.elections, s.crashes, s.powers, s.stalls, s.cuts, s.disks, s.wiped, s.changes, s.confirmed)
 }
 
 // nemesis is what a seed lets happen, and how often.
@@ -61,8 +63,8 @@ type nemesis struct {
 	c   *cluster
 	sum *tally
 	// weights of the kinds; some are off in most seeds.
-	kill, power, stall, cut, oneway, disk, submit, deaf int
-	end                                                 model.Instant
+	kill, power, stall, cut, oneway, disk, submit, confirm, member, wipe int
+	end                                                                  model.Instant
 }
 
 func runSeed(t testing.TB, seed uint64, sum *tally) *cluster {
@@ -74,7 +76,7 @@ func runSeed(t testing.TB, seed uint64, sum *tally) *cluster {
 		}
 		return 0
 	}
-	n := &nemesis{c: c, sum: sum, kill: on(70, 6), power: on(70, 6), stall: on(50, 6), cut: on(60, 6), oneway: on(30, 4), disk: on(40, 3), submit: 100 + rng.IntN(1500)}
+	n := &nemesis{c: c, sum: sum, kill: on(70, 6), power: on(70, 6), stall: on(50, 6), cut: on(60, 6), oneway: on(30, 4), disk: on(40, 3), submit: 100 + rng.IntN(1500), confirm: on(70, 300), member: on(60, 20), wipe: on(50, 4)}
 	c.delayMax = []model.Instant{2 * ms, 10 * ms, 60 * ms}[rng.IntN(3)]
 	c.lossPct = []int{0, 0, 2, 10}[rng.IntN(4)]
 	c.deaf = rng.IntN(3) == 0
@@ -120,7 +122,7 @@ func (n *nemesis) next() {
 func (n *nemesis) act() {
 	c := n.c
 	m := c.all[c.rng.IntN(len(c.all))]
-	kinds := []int{n.submit, n.kill, n.power, n.stall, n.cut, n.oneway, n.disk}
+	kinds := []int{n.submit, n.kill, n.power, n.stall, n.cut, n.oneway, n.disk, n.confirm, n.member, n.wipe}
 	total := 0
 	for _, k := range kinds {
 		total += k
@@ -139,18 +141,98 @@ func (n *nemesis) act() {
 	case (k == 1 || k == 2) && m.up:
 		n.sum.crashes, n.sum.powers = n.sum.crashes+2-k, n.sum.powers+k-1
 		m.crash(k == 2)
+		if c.rng.IntN(3) == 0 {
+			back /= 200
+		}
 		n.restart(m, back)
 	case k == 3 && m.up && !m.pause.paused:
 		n.sum.stalls++
 		m.stall()
-		c.after(back, m.resume)
+		life := m.life
+		c.after(back, func() {
+			if m.up && m.life == life && m.node != nil {
+				c.confirm(m, func() { n.sum.confirmed++ })
+			}
+			m.resume()
+		})
 	case k == 4 || k == 5:
 		n.sum.cuts++
 		n.isolate(m, k == 5, back)
 	case k == 6 && m.up && m.inject == nil:
 		n.sum.disks++
 		n.failDisk(m)
+	case k == 7 && m.up && m.node != nil:
+		c.confirm(m, func() { n.sum.confirmed++ })
+	case k == 8:
+		n.changeVoters()
+	case k == 9 && m.node != nil:
+		n.wipeDisk(m)
 	}
+}
+
+// changeVoters removes a voter that is none any more, or adds one that is not,
+// or one time out of four removes a good one.
+func (n *nemesis) changeVoters() {
+	c, l := n.c, n.c.leader()
+	if l == nil {
+		return
+	}
+	voters := l.image().Voters()
+	m := c.all[c.rng.IntN(len(c.static))]
+	if !m.up || m.node == nil || m.node.phase != phaseMember && m.node.phase != phaseObserving {
+		return
+	}
+	dir, _ := m.node.Identity()
+	v := voterOf(voters, m.id)
+	var req kmsg.Request
+	switch {
+	case v != nil && v.Directory != dir:
+		req = removeVoter(m.id, v.Directory)
+	case v == nil:
+		req = addVoter(m.id, dir)
+	case len(voters) == len(c.static) && c.rng.IntN(4) == 0 && n.whole():
+		req = removeVoter(m.id, dir)
+	default:
+		return
+	}
+	l.node.Submit(controller.Command{Request: req}, completed(func(resp kmsg.Response, _ model.OffsetAndEpoch, _ error) {
+		code := int16(-2)
+		switch r := resp.(type) {
+		case *kmsg.AddRaftVoterResponse:
+			code = r.ErrorCode
+		case *kmsg.RemoveRaftVoterResponse:
+			code = r.ErrorCode
+		}
+		c.note("%T of %d: code %d", req, m.id, code)
+		if code == 0 {
+			n.sum.changes++
+		}
+	}))
+}
+
+// whole reports whether every listed voter is up and a member.
+func (n *nemesis) whole() bool {
+	for _, o := range n.c.all[:len(n.c.static)] {
+		if o.node == nil || !o.started || o.node.phase != phaseMember || len(o.image().Voters()) < len(n.c.static) {
+			return false
+		}
+	}
+	return true
+}
+
+// wipeDisk takes all that a voter knows, if the others can go on without it.
+func (n *nemesis) wipeDisk(m *simNode) {
+	c := n.c
+	if m.observer || !n.whole() {
+		return
+	}
+	n.sum.wiped++
+	c.note("%d is wiped", m.id)
+	dir, _ := m.node.Identity()
+	c.gone[dir] = true
+	m.crash(true)
+	m.disk, m.used, m.seen = newDisk(), c.rng.IntN(2) == 0, model.NoOffset // used: only the metadata is gone
+	n.restart(m, model.Instant(c.rng.Int64N(int64(1000*ms))))
 }
 
 func (n *nemesis) restart(m *simNode, back model.Instant) {

@@ -46,12 +46,14 @@ type cluster struct {
 	hashes  map[model.OffsetAndEpoch]metadata.Hash
 	offsets map[model.Offset]model.OffsetAndEpoch
 	acked   map[model.BrokerID]model.Offset
+	highest model.Offset // of all that was acknowledged
 	nextID  model.BrokerID
 	first   error // the first broken invariant
 	trace   []string
 	events  uint64
 	elected int
-	calm    bool // no more faults
+	calm    bool                          // no more faults
+	gone    map[metadata.DirectoryID]bool // identities that may never lead again
 }
 
 // simNode is a node over all its lives.
@@ -61,7 +63,8 @@ type simNode struct {
 	observer bool // a broker that is no controller
 	adjust   func(*Config)
 	disk     *memfs.FS
-	used     bool
+	used     bool                 // the log directories say that they are in use
+	dirID    metadata.DirectoryID // what meta.properties says once it is written
 
 	up      bool
 	life    int
@@ -71,6 +74,7 @@ type simNode struct {
 	obs     *Observer
 	started bool
 	failed  error
+	begun   model.Offset // the highest that was acknowledged when this life began
 	seen    model.Offset // the highest that was ever published from this disk
 	shown   model.Offset // in this life
 	probes  []model.BrokerID
@@ -130,7 +134,7 @@ func newCluster(t testing.TB, seed uint64, voters int) *cluster {
 		t: t, sim: simtime.New(seed), rng: rand.New(rand.NewPCG(seed, 77)), delayMax: 2 * ms,
 		cut: map[[2]model.BrokerID]bool{}, leaders: map[uint64]model.BrokerID{},
 		hashes: map[model.OffsetAndEpoch]metadata.Hash{}, offsets: map[model.Offset]model.OffsetAndEpoch{},
-		acked: map[model.BrokerID]model.Offset{}, nextID: 1000,
+		acked: map[model.BrokerID]model.Offset{}, nextID: 1000, gone: map[metadata.DirectoryID]bool{},
 	}
 	for i := 1; i <= voters; i++ {
 		c.static = append(c.static, voterAt(model.BrokerID(i)))
@@ -250,7 +254,7 @@ func (b *bus) Ask(to metadata.Voter, key int16, body []byte, done func([]byte, e
 func (n *simNode) start() {
 	c := n.c
 	n.life++
-	n.up, n.started, n.failed, n.shown = true, false, nil, model.NoOffset
+	n.up, n.started, n.failed, n.shown, n.begun = true, false, nil, model.NoOffset, c.highest
 	life := n.life
 	rng := rand.New(rand.NewPCG(c.rng.Uint64(), 1))
 	n.rt = c.sim.Runtime(simtime.Clocks{Wall: 1_700_000_000_000, DriftPPM: c.rng.Int64N(200) - 100, Started: model.Instant(c.rng.Int64N(1e12))}, ms/10)
@@ -263,7 +267,7 @@ func (n *simNode) start() {
 		fs = faultfs.Wrap(n.disk, n.inject)
 	}
 	o := Config{
-		FS: fs, Dir: "data", NodeID: n.id, Used: n.used, RT: n.pause, Controller: ctl, Rand: rng, Peers: b, Ask: b.Ask, Logger: zap.NewNop(),
+		FS: fs, Dir: "data", NodeID: n.id, Used: n.used, DirectoryID: n.dirID, RT: n.pause, Controller: ctl, Rand: rng, Peers: b, Ask: b.Ask, Logger: zap.NewNop(),
 		Features:  []metadata.Feature{{Name: "metadata.version", Level: 25}},
 		Listeners: voterAt(n.id).Listeners, Voters: c.static, Join: c.join,
 		Started: func(err error) { n.onStarted(life, err) },
@@ -272,6 +276,11 @@ func (n *simNode) start() {
 	}
 	if n.adjust != nil {
 		n.adjust(&o)
+	}
+	if !n.used {
+		// As a broker does: its directory has a new id until meta.properties is written.
+		o.DirectoryID = newUUID(rng)
+		n.dirID = o.DirectoryID
 	}
 	c.note("%d starts life %d used=%v", n.id, life, n.used)
 	var err error
@@ -303,7 +312,9 @@ func (n *simNode) onStarted(life int, err error) {
 	n.failed = err
 	if err == nil {
 		n.used = true
-		if at := n.image().At().Offset; at < n.seen {
+		if at := n.image().At().Offset; at < n.begun {
+			n.c.broken("node %d started with an image at %d, acknowledged before was %d", n.id, at, n.begun)
+		} else if at < n.seen {
 			n.c.broken("node %d started with an image at %d, an earlier life showed %d", n.id, at, n.seen)
 		}
 	}
@@ -349,10 +360,19 @@ func (n *simNode) published(m *metadata.Image, d *metadata.Delta) {
 // look checks what must hold after every event.
 func (c *cluster) look() {
 	for _, n := range c.all {
+		if n.up && n.shown != model.NoOffset && n.image().At().Offset != n.shown {
+			c.broken("node %d has an image at %s that it did not publish after %d", n.id, n.image().At(), n.shown)
+		}
 		if !n.up || n.node == nil || n.node.raft == nil || !n.node.leading {
 			continue
 		}
 		term := n.node.term
+		if n.node.ctl.Active() && uint64(n.image().At().Epoch) != term {
+			c.broken("node %d is active in term %d with an image at %s", n.id, term, n.image().At())
+		}
+		if c.gone[n.node.id] {
+			c.broken("node %d leads under the name %s, whose memory is gone", n.id, n.node.id)
+		}
 		if id, known := c.leaders[term]; known && id != n.id {
 			c.broken("nodes %d and %d both lead term %d", id, n.id, term)
 		} else if !known {
@@ -462,13 +482,28 @@ func (c *cluster) register(n *simNode) *outcome {
 	n.node.Submit(controller.Command{Request: req}, completed(func(resp kmsg.Response, at model.OffsetAndEpoch, err error) {
 		o.Done(resp, at, err)
 		if err == nil && resp.(*kmsg.BrokerRegistrationResponse).ErrorCode == 0 {
-			c.acked[id] = at.Offset
+			c.acked[id], c.highest = at.Offset, max(c.highest, at.Offset)
 			if known, ok := c.offsets[at.Offset]; ok && known != at {
 				c.broken("broker %d was acknowledged at %s, another node has %s", id, at, known)
 			}
 		}
 	}))
 	return o
+}
+
+// confirm asks a node whether it is the active controller. A yes means that it
+// has seen everything that was acknowledged before the question.
+func (c *cluster) confirm(n *simNode, yes func()) {
+	life, floor := n.life, c.highest
+	n.node.Confirm(func(ok bool) {
+		if !ok || !n.up || n.life != life {
+			return
+		}
+		yes()
+		if at := n.image().At().Offset; at < floor {
+			c.broken("node %d confirms itself at %d, acknowledged before was %d", n.id, at, floor)
+		}
+	})
 }
 
 type completed func(resp kmsg.Response, at model.OffsetAndEpoch, err error)
@@ -536,7 +571,18 @@ func (c *cluster) settle() {
 	}
 	for _, n := range c.all {
 		c.holds(n)
+		if n.node == nil || n.node.phase != phaseMember {
+			continue
+		}
+		if got, want := n.node.conf.GetVoters(), raftIDs(n.image().Voters()); !sameSet(got, want) {
+			c.broken("node %d: voters %x, the image has %x", n.id, got, want)
+		}
 	}
+}
+
+func sameSet(a, b []uint64) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
 }
 
 func (n *simNode) stall() {

@@ -105,9 +105,9 @@ type Node struct {
 	change   *memberChange
 	// strayAt is when the removal of a learner left behind was last proposed.
 	strayAt model.Instant
-	// orphanAt is since when nobody leads this node, or when that was last looked
-	// into.
-	orphanAt model.Instant
+	// ledAt is when this node last knew a leader, soughtAt when it last asked why
+	// it has none.
+	ledAt, soughtAt model.Instant
 	// progress of the other members as DescribeQuorum reports it; kept by the
 	// leader.
 	progress map[uint64]*replicaProgress

@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tidemark/tidemark/controller/metadata"
@@ -105,20 +106,25 @@ func (n *Node) retire(now model.Now, out *loop.Outbox) {
 	n.wake(now, out)
 }
 
-// orphanAfter is how long a voter without a leader waits before it asks whether
-// it still is one.
-const orphanAfter = model.Instant(3 * time.Second)
+const (
+	// orphanAfter is how long a voter without a leader waits before it asks
+	// whether it still is one.
+	orphanAfter = model.Instant(3 * time.Second)
+	// learnerPatience is how long one that is to become a voter waits: that it is
+	// not yet in the set says nothing.
+	learnerPatience = model.Instant(time.Minute)
+)
 
 // seekMembership asks the others, when nobody has led this node for long, whether
 // it was removed while it was away: then nobody speaks to it any more.
 func (n *Node) seekMembership(now model.Now) {
-	if n.lead != 0 || n.orphanAt == 0 {
-		n.orphanAt = now.Mono
+	if n.lead != 0 || n.ledAt == 0 {
+		n.ledAt, n.soughtAt = now.Mono, now.Mono
 	}
-	if now.Mono-n.orphanAt < orphanAfter || n.config.Ask == nil {
+	if now.Mono-n.soughtAt < orphanAfter || n.config.Ask == nil {
 		return
 	}
-	n.orphanAt = now.Mono
+	n.soughtAt = now.Mono
 	q := &probeRequest{Node: n.config.NodeID, Listed: n.config.listed()}
 	for _, v := range n.config.targets(n.ctl.Image()) {
 		node := v.Node
@@ -133,6 +139,9 @@ func (n *Node) seekMembership(now model.Now) {
 func (n *Node) soughtMembership(now model.Now, a answer, out *loop.Outbox) {
 	p, err := decodeProbeAnswer(a.body)
 	if a.err != nil || err != nil || p.Standing != standingMember || n.lead != 0 || p.Bootstrap != n.store.snapshot.BootstrapHash {
+		return
+	}
+	if now.Mono-n.ledAt < learnerPatience && slices.Contains(n.conf.GetLearners(), n.raftID()) {
 		return
 	}
 	if p.End > n.store.plog.LogEnd() && member(p.Voters, n.raftID()) == nil {
