@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -735,4 +736,81 @@ func storyVotersApart(t testing.TB) error {
 		}
 	}
 	return c.first
+}
+
+// TestObserverDiverges: an image that is not the controllers' is mended by a
+// snapshot once; the second time the observer gives up, and says so.
+func TestObserverDiverges(t *testing.T) {
+	c := seeded(t, 9, 3)
+	o := c.addObserver(10)
+	c.startAll()
+	for range 5 {
+		c.register(c.leader())
+		c.run(100 * ms)
+	}
+	spoil := func() {
+		w := o.obs.watch
+		m, _, err := metadata.Apply(w.image, w.image.At(), []metadata.Record{&metadata.FeatureLevel{Feature: metadata.Feature{Name: "rot", Level: 1}}})
+		must(t, err)
+		w.image = m
+	}
+	spoil()
+	c.run(1000 * ms)
+	r := c.register(c.leader())
+	if !c.until(3000*ms, func() bool { return r.calls > 0 && o.image().At().Offset >= r.at.Offset }) || o.failed != nil {
+		t.Fatalf("was not mended: %v", o.failed)
+	}
+	c.check()
+	if o.image().Feature("rot") != 0 || o.image().Hash() != c.hashes[o.image().At()] {
+		t.Fatal("the image is still another one")
+	}
+	spoil()
+	if !c.until(3000*ms, func() bool { return o.failed != nil }) || !errors.Is(o.failed, ErrDiverged) {
+		t.Fatalf("second time: %v", o.failed)
+	}
+}
+
+// TestFalseAlarm: one voter that is told that the leader refuses connections,
+// while it does not, changes nothing.
+func TestFalseAlarm(t *testing.T) {
+	for seed := range uint64(10) {
+		c := seeded(t, seed, 3)
+		c.startAll()
+		l := c.leader()
+		for _, n := range c.all {
+			if n != l {
+				n.node.PeerLost(l.id, true)
+				break
+			}
+		}
+		c.run(2000 * ms)
+		if c.leader() != l || c.elected != 1 {
+			t.Fatalf("seed %d: %d elections", seed, c.elected)
+		}
+		c.check()
+	}
+}
+
+// TestRemovedWhileAway: a voter that is down when it is removed finds out when
+// it comes back, and follows without a vote.
+func TestRemovedWhileAway(t *testing.T) {
+	c := seeded(t, 3, 3)
+	c.startAll()
+	gone := c.at(3)
+	dir, _ := gone.node.Identity()
+	gone.crash(false)
+	if code := c.member(removeVoter(3, dir)); code != 0 {
+		t.Fatalf("code %d", code)
+	}
+	gone.start()
+	r := c.register(c.leader())
+	if !c.until(10_000*ms, func() bool {
+		return gone.started && gone.node.phase == phaseObserving && gone.image().At().Offset >= r.at.Offset
+	}) {
+		t.Fatalf("phase %d, started=%v", gone.node.phase, gone.started)
+	}
+	if c.elected > 2 {
+		t.Errorf("%d elections", c.elected)
+	}
+	c.check()
 }

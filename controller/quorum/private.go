@@ -141,6 +141,9 @@ func (n *Node) receive(now model.Now, body []byte, out *loop.Outbox) (uint8, err
 		if own := n.store.snapshot.BootstrapHash; own != bootstrap {
 			return raftOtherSet, fmt.Errorf("bootstrapped with voter set %s, this node with %s", bootstrap, own)
 		}
+		if err := n.wellFormed(m); err != nil {
+			return raftTaken, err
+		}
 		n.step(now, m, out)
 		return raftTaken, nil
 	case phaseObserving:
@@ -149,8 +152,36 @@ func (n *Node) receive(now model.Now, body []byte, out *loop.Outbox) (uint8, err
 	return raftNotRunning, nil
 }
 
-// step gives a message to the library. What would make it panic is kept from it:
-// it comes from another machine.
+// wellFormed says what is wrong with a message that comes from another machine:
+// the library takes the word of its peers and does not survive some of what it
+// would never send itself.
+func (n *Node) wellFormed(m *raftpb.Message) error {
+	terms, entries, last := m.GetTerm() > 0, m.GetEntries(), n.lastIndex()
+	ok := false
+	switch m.GetType() {
+	case raftpb.MsgApp:
+		ok = terms && inOrder(m)
+	case raftpb.MsgAppResp:
+		ok = terms && (m.GetReject() || m.GetIndex() <= last)
+	case raftpb.MsgHeartbeatResp:
+		ok = terms && (len(m.GetContext()) == 0 || len(m.GetContext()) == 8)
+	case raftpb.MsgReadIndex:
+		ok = !terms && len(entries) == 1
+	case raftpb.MsgReadIndexResp:
+		ok = terms && len(entries) == 1
+	case raftpb.MsgSnap:
+		ok = terms && len(m.GetSnapshot().GetData()) == 0
+	case raftpb.MsgHeartbeat, raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
+		ok = terms
+	}
+	if from := m.GetFrom(); !ok || from == raft.None || from == n.raftID() || raft.IsLocalMsgTarget(from) {
+		return fmt.Errorf("%s of %x at term %d: %w", m.GetType(), m.GetFrom(), m.GetTerm(), errBody)
+	}
+	return nil
+}
+
+// step gives a message to the library, but for those that this node has to act
+// on first.
 func (n *Node) step(now model.Now, m *raftpb.Message, out *loop.Outbox) {
 	if n.phase != phaseMember {
 		return
@@ -174,13 +205,6 @@ func (n *Node) step(now model.Now, m *raftpb.Message, out *loop.Outbox) {
 			n.fail(fmt.Errorf("the leader counts on index %d, the log ends at %d", m.GetCommit(), n.lastIndex()), out)
 			return
 		}
-	case raftpb.MsgApp:
-		if !inOrder(m) {
-			n.logger.Warn("entries out of order refused", zap.Uint64("from", m.GetFrom()))
-			return
-		}
-	case raftpb.MsgProp:
-		return // proposals are made where they are computed
 	}
 	// The library refuses what it can't use; a peer's mistake is not ours.
 	if err := n.raft.Step(m); err != nil {

@@ -45,6 +45,8 @@ type watcher struct {
 	// hidden: the image is not yet published, because an earlier life may have
 	// acted on a later one.
 	hidden bool
+	// shown is the offset of the last image that this life published.
+	shown model.Offset
 	// begun: joined was told. goal is the end that the image must reach for it,
 	// NoOffset while nobody has said.
 	begun bool
@@ -98,12 +100,13 @@ func (w *watcher) begin(now model.Now, out *loop.Outbox) error {
 		w.image = metadata.Empty()
 		return err
 	}
-	w.disk, w.image = disk, image
+	w.disk, w.image, w.shown = disk, image, model.NoOffset
 	if c := w.config.ClusterID; c != "" && w.disk.mark.cluster != "" && w.disk.mark.cluster != c {
 		return fmt.Errorf("cluster id %q, metadata of %q: %w", c, w.disk.mark.cluster, ErrOtherCluster)
 	}
 	w.hidden = w.image.At().Offset < w.disk.mark.at.Offset && !mutant.On("ctl-observer-falls-back")
 	if w.image.At().Offset != model.NoOffset && !w.hidden {
+		w.shown = w.image.At().Offset
 		w.publish(w.image, metadata.SnapshotDelta(metadata.Empty(), w.image))
 	}
 	w.pull(now)
@@ -348,8 +351,14 @@ func (w *watcher) install(now model.Now, d *download, out *loop.Outbox) error {
 func (w *watcher) show(m *metadata.Image, d *metadata.Delta) error {
 	was := w.image
 	w.image = m
-	if m.At().Offset < w.disk.mark.at.Offset && !mutant.On("ctl-observer-falls-back") {
-		w.hidden = true // this node has seen more, now or in an earlier life
+	seen := w.disk.mark.at.Offset
+	if mutant.On("ctl-observer-falls-back") {
+		seen = model.NoOffset
+	}
+	if m.At().Offset < seen || m.At().Offset <= w.shown {
+		// This node has shown more, now or in an earlier life. An image that was
+		// mended waits for the next offset.
+		w.hidden = true
 		return nil
 	}
 	if err := w.disk.note(m); err != nil {
@@ -359,6 +368,7 @@ func (w *watcher) show(m *metadata.Image, d *metadata.Delta) error {
 		w.hidden, was = false, metadata.Empty()
 		d = metadata.SnapshotDelta(was, m)
 	}
+	w.shown = m.At().Offset
 	w.publish(m, d)
 	return nil
 }
