@@ -22,6 +22,9 @@ type Options struct {
 	Port int
 	// Set are further server properties.
 	Set map[string]string
+	// Voters, if set, makes the node one of a static quorum
+	// (controller.quorum.voters); node.id is set through Set.
+	Voters string
 	// ClusterID is 22 characters of URL-safe base64.
 	ClusterID string
 	// HeapMiB bounds the Java heap; 0 is 1024.
@@ -85,7 +88,11 @@ func (j Jars) Format(ctx context.Context, o Options) error {
 	if _, err := os.Stat(filepath.Join(b.LogDir, "meta.properties")); err == nil {
 		return nil
 	}
-	r, err := j.Run(ctx, nil, Storage, "format", "-t", o.ClusterID, "-c", propertiesFile(o), "--standalone")
+	args := []string{"format", "-t", o.ClusterID, "-c", propertiesFile(o)}
+	if o.Voters == "" {
+		args = append(args, "--standalone")
+	}
+	r, err := j.Run(ctx, nil, Storage, args...)
 	if err != nil {
 		return err
 	}
@@ -124,6 +131,10 @@ func (b *Broker) properties(o Options) string {
 	}
 	for k, v := range o.Set {
 		set[k] = v
+	}
+	if o.Voters != "" {
+		delete(set, "controller.quorum.bootstrap.servers")
+		set["controller.quorum.voters"] = o.Voters
 	}
 	names := make([]string, 0, len(set))
 	for k := range set {
