@@ -96,13 +96,27 @@ func (c *Controller) unseat(view *metadata.Image, reg *metadata.RegisterBroker, 
 	}
 	passed := c.passed(view, reg.ID)
 	return append(units, chunked(c.changes(after, func(p *metadata.PartitionRegistration) bool {
-		return p.HasReplica(reg.ID) && (p.Leader == model.NoLeader || moved(p, reg) != nil)
+		return p.HasReplica(reg.ID) && (p.Leader == model.NoLeader || moved(p, reg) != nil || c.leftBehind(view, p, reg.ID))
 	}, func(ch *change, p *metadata.PartitionRegistration) {
 		ch.election, ch.directories = ElectOnline, moved(p, reg)
-		if old := view.PartitionByID(ch.partition()); p.Lost() && (old.InISR(reg.ID) || old.InELR(reg.ID)) {
+		old := view.PartitionByID(ch.partition())
+		switch {
+		case p.Lost() && (old.InISR(reg.ID) || old.InELR(reg.ID)):
 			ch.passed = passed
+		case c.leftBehind(view, old, reg.ID):
+			ch.passed = []model.BrokerID{reg.ID}
 		}
 	}))...)
+}
+
+// leftBehind reports whether b lost its seat in an earlier life, and the leader
+// went on after that.
+func (c *Controller) leftBehind(view *metadata.Image, p *metadata.PartitionRegistration, b model.BrokerID) bool {
+	if p.Leader == model.NoLeader || !slices.Contains(p.LastKnown, b) || p.InISR(b) || p.InELR(b) {
+		return false
+	}
+	leader, old, s := view.Broker(p.Leader), view.Broker(b), c.sessions[p.Leader]
+	return leader != nil && old != nil && s != nil && s.epoch == leader.Epoch && s.offset >= model.Offset(old.Epoch)
 }
 
 // passed returns the brokers whose present life b's last one knew of: b, having a

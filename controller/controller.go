@@ -19,6 +19,8 @@ type Controller struct {
 	sessions map[model.BrokerID]*session
 	// awaited are partitions whose last known members are waited for.
 	awaited awaited
+	// staleELR: there are eligible leaders that a lower minimum has made void.
+	staleELR bool
 	// rebalanceAt is when leaders that are not where they should be, and
 	// partitions without one, are looked at next.
 	rebalanceAt model.Instant
@@ -50,15 +52,21 @@ func (c *Controller) Activate(now model.Now) {
 	for _, b := range c.image.Brokers() {
 		c.session(now, b)
 	}
-	c.awaited = awaited{}
-	if c.image.Offline() == 0 {
-		return
-	}
+	c.awaited, c.staleELR = awaited{}, false
+	s := c.settings(c.image)
 	for t := range c.image.Topics() {
 		for n, p := range t.Partitions {
 			c.awaited.follow(now, model.TopicIDPartition{TopicID: t.ID, Partition: int32(n)}, p)
+			c.staleELR = c.staleELR || c.needless(s, t, p)
 		}
 	}
+}
+
+// needless reports whether p has eligible leaders beside enough members: this
+// controller was started with a lower min.insync.replicas than the one that chose
+// them, and what is committed now they may lack.
+func (c *Controller) needless(s *settings, t *metadata.Topic, p *metadata.PartitionRegistration) bool {
+	return len(p.ELR) > 0 && len(p.ISR) >= min(s.of(t).MinISR, len(p.Replicas))
 }
 
 // Deactivate ends the activity; the soft state is dropped.

@@ -31,6 +31,9 @@ func (c *Controller) NextDeadline() model.Instant {
 		return model.Never
 	}
 	due := model.Never
+	if c.staleELR {
+		due = c.lastRun
+	}
 	if len(c.sessions) > 0 {
 		due = c.lastRun + model.Instant(c.config.HeartbeatInterval)/2
 	}
@@ -48,12 +51,19 @@ func (c *Controller) NextDeadline() model.Instant {
 	return due
 }
 
-// Expire does the first thing that is due, if any: one broker whose session
+// Expire does the first thing that is due, if any: eligible leaders that another
+// minimum chose; then one broker whose session
 // ended, so that each decision sees the effects of the one before; then
 // partitions that have waited long enough; then leaders that are not where they
 // should be. The caller handles the waiting commands first, among which a
 // heartbeat may be, and calls again once the records are committed.
 func (c *Controller) Expire(now model.Now, view *metadata.Image) (Result, bool) {
+	if c.staleELR {
+		c.staleELR = false
+		if units := c.clearNeedless(view); len(units) > 0 {
+			return Result{Units: units}, true
+		}
+	}
 	if gone := c.silent(now, view); gone != nil {
 		return Result{Units: c.fence(view, gone)}, true
 	}
@@ -68,6 +78,23 @@ func (c *Controller) Expire(now model.Now, view *metadata.Image) (Result, bool) 
 		}
 	}
 	return Result{}, false
+}
+
+// clearNeedless returns the units that void the eligible leaders which are not
+// needed.
+func (c *Controller) clearNeedless(view *metadata.Image) [][]metadata.Record {
+	s := c.settings(view)
+	var recs []metadata.Record
+	for t := range view.Topics() {
+		for n, p := range t.Partitions {
+			if c.needless(s, t, p) {
+				r := metadata.NewPartitionChange(t.ID, int32(n))
+				r.ELR = []model.BrokerID{}
+				recs = append(recs, r)
+			}
+		}
+	}
+	return chunked(recs)
 }
 
 // silent returns the broker whose session ended first, or nil.

@@ -50,7 +50,8 @@ func (c *Controller) growTopic(view *metadata.Image, t *kmsg.CreatePartitionsReq
 	case t.Count-have > RecordsMax:
 		return nil, apiError{codePolicyViolation, fmt.Sprintf("excessively large operation: %d partitions, at most %d at once", t.Count-have, RecordsMax)}
 	}
-	rf := len(topic.Partitions[0].Replicas)
+	first := topic.Partitions[0]
+	rf := len(minus(first.Replicas, first.Removing))
 	var assigned [][]model.BrokerID
 	if t.Assignment == nil {
 		var e apiError

@@ -152,6 +152,18 @@ func TestRandomCommands(t *testing.T) {
 				w.answeredAsIs(resp)
 			}
 		}
+		w.now.Mono += 1e9 * 600
+		w.c.Wake(w.now)
+		for i := 0; ; i++ { // what is due comes to an end
+			r, more := w.c.Expire(w.now, w.c.Image())
+			if !more {
+				break
+			}
+			if i > 20 {
+				t.Fatalf("seed %d: there is always something due: %s", seed, metadata.Format(r.Records()[0]))
+			}
+			w.commit(r)
+		}
 		m := metadata.Empty()
 		for i, recs := range w.mlog {
 			var err error

@@ -88,10 +88,14 @@ func (c *Controller) reassign(s *settings, t *metadata.Topic, name string, in *k
 }
 
 // strand refuses a change that would take away the last replica known to be
-// complete, unless the topic lets anybody lead; then the first of those that
+// complete, or the last that was, unless the topic lets anybody lead; then the first of those that
 // remain and are online does, as after an unclean election.
 func (c *change) strand(p *metadata.PartitionRegistration) apiError {
-	if len(p.ISR)+len(p.ELR) == 0 || len(c.isr) > 0 || len(within(p.ELR, c.replicas)) > 0 {
+	best := append(slices.Clone(p.ISR), p.ELR...)
+	if len(best) == 0 {
+		best = p.LastKnown
+	}
+	if len(best) == 0 || len(within(best, c.replicas)) > 0 {
 		return apiError{}
 	}
 	if c.election == ElectUnclean && slices.ContainsFunc(c.replicas, func(b model.BrokerID) bool { return c.acceptable(p, b) }) {

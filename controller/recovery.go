@@ -192,6 +192,8 @@ func ends(view, after *metadata.Image, reg *metadata.RegisterBroker, facts Regis
 			switch dir := p.Directory(reg.ID); {
 			case damaged[tp]:
 				end = metadata.ReplicaDamaged
+			case facts.Ends == nil && known:
+				end = before
 			case facts.Ends == nil:
 				continue // the broker doesn't say
 			case end.Epoch != model.NoEpoch:

@@ -73,12 +73,16 @@ type modelBroker struct {
 	stop  metadata.Stop // how the last life ended
 	// unknown: it lost something and the controller has not been told yet.
 	unknown bool
+	// disk counts the disks it had.
+	disk byte
 }
 
 // modelPartition is what is committed and held of one partition, in records.
 type modelPartition struct {
 	committed int
 	has       [safetyBrokers + 1]int
+	// wiped: it had something, lost it with its disk and has nothing since.
+	wiped [safetyBrokers + 1]bool
 }
 
 // lateProposal is an AlterPartition that has not arrived.
@@ -160,6 +164,10 @@ func (s *safety) step() {
 	b := s.broker()
 	switch s.rng.IntN(16) {
 	case 0:
+		if s.rng.IntN(4) == 0 { // another controller
+			s.c.Deactivate()
+			s.c.Activate(s.now)
+		}
 		s.handle(Command{Hint: &FenceHint{Broker: b, Since: model.Never}})
 	case 1, 2:
 		s.stop(b)
@@ -198,7 +206,7 @@ func (s *safety) produce() {
 	m := s.parts[tp]
 	m.committed++
 	for _, b := range holders {
-		m.has[b] = m.committed
+		m.has[b], m.wiped[b] = m.committed, false
 	}
 }
 
@@ -217,8 +225,15 @@ func (s *safety) stop(b model.BrokerID) {
 		return
 	}
 	m.unknown = true
-	for _, p := range s.parts { // order-free: each by itself; the draw decides nothing else
-		p.has[b] = p.has[b] / 2
+	wipe := !s.careful && s.rng.IntN(3) == 0
+	if wipe {
+		m.disk++
+	}
+	for _, p := range s.parts { // order-free: each by itself
+		if p.has[b] /= 2; wipe {
+			p.wiped[b] = p.wiped[b] || p.has[b] > 0
+			p.has[b] = 0
+		}
 	}
 }
 
@@ -251,11 +266,17 @@ func (s *safety) start(b model.BrokerID) {
 	if m.stop == metadata.StopPower {
 		facts.Ends = []ReplicaEnd{}
 		for tp, p := range s.parts { // order-free: a set
-			facts.Ends = append(facts.Ends, ReplicaEnd{tp, model.OffsetAndEpoch{Offset: model.Offset(p.has[b])}})
+			end := model.OffsetAndEpoch{Offset: model.Offset(p.has[b])}
+			if p.has[b] == 0 {
+				end.Epoch = model.NoEpoch
+			}
+			facts.Ends = append(facts.Ends, ReplicaEnd{tp, end})
 		}
 	}
 	m.unknown = false
-	s.handle(Command{Request: s.registerRequest(b, m.life, "", 1), Registration: &facts})
+	req := s.registerRequest(b, m.life, "", 1)
+	req.LogDirs[0][15] = m.disk
+	s.handle(Command{Request: req, Registration: &facts})
 }
 
 // proposal lets a leader ask for another ISR; the request is under way then.
@@ -272,6 +293,7 @@ func (s *safety) proposal() {
 			members = append(members, b)
 		case live && s.rng.IntN(4) > 0: // it has fetched all there is
 			s.parts[tp].has[b] = s.parts[tp].committed
+			s.parts[tp].wiped[b] = s.parts[tp].wiped[b] && s.parts[tp].has[b] == 0
 			members = append(members, b)
 		}
 	}
@@ -339,7 +361,8 @@ func (s *safety) follow(old *metadata.Image) {
 				continue
 			}
 			if p.Leader != model.NoLeader && !was.InISR(p.Leader) && !was.InELR(p.Leader) && m.has[p.Leader] < m.committed &&
-				!s.brokers[p.Leader].unknown { // whose loss nobody knows yet leads nothing
+				// Who died in an ISR that it was just taken into leads nothing.
+				(!s.brokers[p.Leader].unknown || p.Recovery == metadata.Recovering && len(p.ISR) == 1) {
 				s.unclean(tp, m, was, p)
 			}
 			at := fmt.Sprintf("%s-%d: %s; %d committed, held %v", t.Name, n, p, m.committed, m.has[1:])
@@ -369,6 +392,10 @@ func (s *safety) unclean(tp model.TopicIDPartition, m *modelPartition, was, p *m
 	if p.Recovery != metadata.Recovering {
 		s.t.Fatalf("an unclean leader is not recovering: %s became %s", was, p)
 	}
+	t := s.c.Image().TopicByID(tp.TopicID)
+	if m.wiped[p.Leader] && m.has[p.Leader] == 0 && !s.brokers[p.Leader].unknown && !s.c.settings(s.c.Image()).of(t).Unclean {
+		s.t.Fatalf("the empty log of a wiped disk is elected: %s became %s; %d committed, held %v", was, p, m.committed, m.has[1:])
+	}
 	m.committed = m.has[p.Leader]
 	for b := range m.has {
 		m.has[b] = min(m.has[b], m.committed)
@@ -393,7 +420,13 @@ func (s *safety) settle() {
 			s.apply(r)
 		}
 	}
-	if n := s.c.Image().Offline(); n > 0 {
-		s.t.Fatalf("%d partitions have no leader when all brokers are back", n)
+	for t := range s.c.Image().Topics() {
+		for n, p := range t.Partitions {
+			tp := model.TopicIDPartition{TopicID: t.ID, Partition: int32(n)}
+			lost := slices.ContainsFunc(p.LastKnown, func(b model.BrokerID) bool { return s.brokers[b].disk > 0 })
+			if p.Leader == model.NoLeader && !lost {
+				s.t.Fatalf("no leader when all brokers are back: %s-%d %s; held %v", t.Name, n, p, s.parts[tp].has[1:])
+			}
+		}
 	}
 }

@@ -103,6 +103,47 @@ func (w *world) send(req *kmsg.AlterPartitionRequest) int16 {
 	return resp.Topics[0].Partitions[0].ErrorCode
 }
 
+// TestLowerMinimumInTheFile: another controller, started with a lower minimum in
+// its own settings, voids the eligible leaders that are not needed any more.
+func TestLowerMinimumInTheFile(t *testing.T) {
+	w := newWorld(t, 1)
+	w.join(1, 2)
+	w.do(createRequest("t", 1, 2))
+	minimum := func(n int) {
+		w.c.Deactivate()
+		w.c.config.Rules = fixedMinimum{w.c.config.Rules, n}
+		w.c.Activate(w.now)
+		for {
+			r, more := w.c.Expire(w.now, w.c.Image())
+			if !more {
+				return
+			}
+			w.commit(r)
+		}
+	}
+	minimum(2)
+	w.hint(w.partition().Replicas[1])
+	if p := w.partition(); len(p.ELR) != 1 {
+		t.Fatal(p)
+	}
+	minimum(2)
+	if p := w.partition(); len(p.ELR) != 1 {
+		t.Fatal(p)
+	}
+	minimum(1)
+	if p := w.partition(); len(p.ELR) != 0 {
+		t.Fatal(p)
+	}
+}
+
+// fixedMinimum are rules with a minimum ISR of their own.
+type fixedMinimum struct {
+	ConfigRules
+	n int
+}
+
+func (f fixedMinimum) Topic(*metadata.Image, string) TopicSettings { return TopicSettings{MinISR: f.n} }
+
 func wantState(p *metadata.PartitionRegistration, leader model.BrokerID, isr, elr []model.BrokerID) error {
 	if p.Leader != leader || !slices.Equal(p.ISR, isr) || !slices.Equal(p.ELR, elr) {
 		return fmt.Errorf("%s; want leader=%d isr=%v elr=%v", p, leader, isr, elr)
