@@ -172,20 +172,21 @@ func (c *Controller) count(next *metadata.Image, delta *metadata.Delta) {
 			c.counters.Unclean++
 			if old.Lost() && len(old.LastKnown) > 0 {
 				c.counters.Recovered++
-				c.counters.Dropped += dropped(c.image, model.TopicIDPartition{TopicID: t.New.ID, Partition: n}, old, now.Leader)
+				c.counters.Dropped += Dropped(c.image, model.TopicIDPartition{TopicID: t.New.ID, Partition: n}, old, now.Leader)
 			}
 		}
 	}
 }
 
-// dropped returns how many records a last known member had beyond the one that
-// was elected, as far as both are known.
-func dropped(before *metadata.Image, tp model.TopicIDPartition, p *metadata.PartitionRegistration, leader model.BrokerID) (most int64) {
+// Dropped returns how many records another member had beyond the one that was
+// elected when nobody was known to be complete, as far as both said what they
+// had. before is an image that has tp as old.
+func Dropped(before *metadata.Image, tp model.TopicIDPartition, old *metadata.PartitionRegistration, leader model.BrokerID) (most int64) {
 	elected, ok := before.ReplicaEnd(tp, leader)
-	if !ok {
+	if !ok || !old.Lost() {
 		return 0
 	}
-	for _, b := range p.LastKnown {
+	for _, b := range old.LastKnown {
 		if end, ok := before.ReplicaEnd(tp, b); ok && end.Epoch >= elected.Epoch {
 			most = max(most, int64(end.Offset-elected.Offset))
 		}

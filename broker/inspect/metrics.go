@@ -97,25 +97,15 @@ func (n *Node) collectCluster(s *metrics.Sink, img *metadata.Image) {
 			active++
 		}
 	}
-	var leaderless, notPreferred int64
-	for t := range img.Topics() {
-		for _, p := range t.Partitions {
-			switch {
-			case p.Leader == model.NoLeader:
-				leaderless++
-			case p.Leader != p.Replicas[0]:
-				notPreferred++
-			}
-		}
-	}
 	s.Count(activeBrokers, active)
 	s.Count(fencedBrokers, fenced)
 	s.Count(globalTopics, int64(img.NumTopics()))
 	s.Count(globalPartitions, int64(img.NumPartitions()))
-	s.Count(offlinePartitions, leaderless)
-	s.Count(preferredImbalance, notPreferred+leaderless)
+	s.Count(offlinePartitions, int64(img.Offline()))
+	s.Count(preferredImbalance, int64(img.Imbalanced()))
 	s.Count(elected, n.elections.elected.Load())
 	s.Count(electedUnclean, n.elections.unclean.Load())
+	s.Count(recoveryDropped, n.elections.dropped.Load())
 	s.Count(leadersLost, n.elections.lost.Load())
 }
 

@@ -3,6 +3,7 @@ package inspect
 import (
 	"sync/atomic"
 
+	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/lifecycle"
@@ -71,20 +72,30 @@ func (n *Node) Stopping() { n.stopping.Store(true) }
 
 // Image counts what the cluster's newest decision changed. It is a
 // quorum.Subscriber.
-func (n *Node) Image(_ *metadata.Image, d *metadata.Delta) { n.elections.count(d) }
+func (n *Node) Image(m *metadata.Image, d *metadata.Delta) { n.elections.count(m, d) }
 
 // elections counts changes of leaders as the metadata log tells them.
-type elections struct{ elected, unclean, lost atomic.Int64 }
+type elections struct {
+	elected, unclean, lost, dropped atomic.Int64
+	// image is the one before.
+	image atomic.Pointer[metadata.Image]
+}
 
-func (e *elections) count(d *metadata.Delta) {
+func (e *elections) count(m *metadata.Image, d *metadata.Delta) {
+	before := e.image.Swap(m)
 	for i := range d.Topics {
 		t := &d.Topics[i]
 		if t.Old == nil || t.New == nil || t.Old.ID != t.New.ID {
 			continue
 		}
 		for _, p := range t.Partitions {
-			if old := t.Old.Partition(p); old != nil {
-				e.change(old, t.New.Partition(p))
+			old, now := t.Old.Partition(p), t.New.Partition(p)
+			if old == nil {
+				continue
+			}
+			e.change(old, now)
+			if before != nil && now.Leader != old.Leader {
+				e.dropped.Add(controller.Dropped(before, model.TopicIDPartition{TopicID: t.New.ID, Partition: p}, old, now.Leader))
 			}
 		}
 	}

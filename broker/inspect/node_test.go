@@ -17,7 +17,7 @@ func TestElectionsAreCounted(t *testing.T) {
 	}
 	var e elections
 	change := func(old, now *metadata.Topic) {
-		e.count(&metadata.Delta{Topics: []metadata.TopicDelta{{Old: old, New: now, Partitions: []int32{0}}}})
+		e.count(nil, &metadata.Delta{Topics: []metadata.TopicDelta{{Old: old, New: now, Partitions: []int32{0}}}})
 	}
 	want := func(elected, unclean, lost int64) {
 		t.Helper()
@@ -41,4 +41,34 @@ func TestElectionsAreCounted(t *testing.T) {
 	want(3, 1, 1)
 	change(topic(id, 1, all, nil), topic(model.TopicID{2}, 3, all, nil)) // created anew
 	want(3, 1, 1)
+}
+
+// TestDroppedRecordsAreCounted: the best of two that lost power is not back, the
+// other leads.
+func TestDroppedRecordsAreCounted(t *testing.T) {
+	id := model.TopicID{1}
+	var n Node
+	m := metadata.Empty()
+	at := model.OffsetAndEpoch{}
+	apply := func(recs ...metadata.Record) {
+		t.Helper()
+		next, d, err := metadata.Apply(m, at, recs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at.Offset++
+		m = next
+		n.Image(m, d)
+	}
+	both := []model.BrokerID{1, 2}
+	apply(&metadata.TopicRecord{Name: "t", ID: id}, &metadata.PartitionRecord{TopicID: id,
+		PartitionRegistration: metadata.PartitionRegistration{Replicas: both, LastKnown: both, Leader: model.NoLeader}})
+	apply(&metadata.ReplicaEnd{Broker: 1, TopicID: id, End: model.OffsetAndEpoch{Offset: 70, Epoch: 3}},
+		&metadata.ReplicaEnd{Broker: 2, TopicID: id, End: model.OffsetAndEpoch{Offset: 50, Epoch: 3}})
+	elect := metadata.NewPartitionChange(id, 0)
+	elect.ISR, elect.LastKnown, elect.Leader = both[1:], []model.BrokerID{}, 2
+	apply(elect)
+	if got := n.elections.dropped.Load(); got != 20 {
+		t.Errorf("dropped %d", got)
+	}
 }

@@ -100,6 +100,7 @@ const (
 	preferredImbalance
 	elected
 	electedUnclean
+	recoveryDropped
 	leadersLost
 )
 
@@ -203,6 +204,7 @@ var table = [...]metrics.Metric{
 	preferredImbalance: {Name: "kafka_controller_kafkacontroller_preferredreplicaimbalancecount", Kind: metrics.Gauge, Help: "Partitions of the cluster that their first replica doesn't lead"},
 	elected:            {Name: "tidemark_leader_elections_total", Kind: metrics.Counter, Help: "Elections of another leader that this node has seen in the metadata log"},
 	electedUnclean:     {Name: "tidemark_leader_elections_unclean_total", Kind: metrics.Counter, Help: "Those of a replica that was neither in sync nor known to hold everything committed"},
+	recoveryDropped:    {Name: "tidemark_unclean_recovery_dropped_records_total", Kind: metrics.Counter, Help: "Records that the leader elected after a loss of power of all members lacks and another of them reported"},
 	leadersLost:        {Name: "tidemark_leaders_lost_total", Kind: metrics.Counter, Help: "Times that a partition was left without a leader"},
 }
 
