@@ -93,6 +93,16 @@ func (l *store) truncate(to model.Offset) {
 	l.rebuild()
 }
 
+// wholeBelow is where the last batch ends that lies wholly below an offset.
+func (l *store) wholeBelow(o model.Offset) (end model.Offset) {
+	for _, b := range l.batches {
+		if b.NextOffset() <= o {
+			end = b.NextOffset()
+		}
+	}
+	return end
+}
+
 func (l *store) restart(at model.Offset) {
 	l.batches, l.start, l.end, l.durable = nil, at, at, min(l.durable, at)
 	l.epochs.Clear()
@@ -145,6 +155,7 @@ type node struct {
 	asked   *partition.ReplicaFetch
 	askedOf *node // the leader
 	answer  *partition.Fetched
+	raw     []byte // the answer's records
 	alter   *partition.AlterPartition
 	old     *partition.Fetched // the last answer delivered, to be delivered again
 	shown   string
@@ -250,7 +261,7 @@ func (c *cluster) collect(n *node) {
 		}
 	}
 	for _, m := range n.out.Produced {
-		n.results = append(n.results, fmt.Sprintf("%v code=%d", m.Token, m.Result.Code))
+		n.results = append(n.results, fmt.Sprintf("%v code=%d base=%d", m.Token, m.Result.Code, m.Result.BaseOffset))
 		c.say("%d answers %v: code=%d base=%d", n.id, m.Token, m.Result.Code, m.Result.BaseOffset)
 	}
 	for _, f := range n.out.Fetched {
@@ -315,7 +326,7 @@ func (c *cluster) reply(n *node, most int) {
 	default:
 		set := l.plog.read(f.Offset, l.plog.end, most)
 		c.say("%d -> %d %s hw=%d", l.id, n.id, show(set), a.HighWatermark)
-		a.Records = partition.CheckRecords(set)
+		n.raw, a.Records = set, partition.CheckRecords(set)
 	}
 	n.answer = a
 }
@@ -361,7 +372,7 @@ func (c *cluster) crash(n *node, power bool, keep model.Offset) {
 	if !power {
 		return
 	}
-	n.plog.truncate(max(keep, n.plog.start))
+	n.plog.truncate(max(n.plog.wholeBelow(keep), n.plog.start))
 	n.plog.rebuildEpochs()
 	n.plog.durable = n.plog.end
 }
@@ -557,8 +568,7 @@ func (c *cluster) command(t *testing.T, d *datadriven.TestData) {
 
 // damage flips a bit of a batch in the answer that is on its way.
 func (c *cluster) damage(n *node, batch, at int) {
-	l := n.askedOf
-	set := slices.Clone(l.plog.read(n.answer.Asked.Offset, l.plog.end, 1<<30))
+	set := slices.Clone(n.raw)
 	it := record.NewIter(set)
 	for range batch + 1 {
 		it.Next()

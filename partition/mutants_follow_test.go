@@ -40,7 +40,7 @@ func replicas(n int) *cluster {
 
 // has says whether a replica's log holds a value.
 func (n *node) has(value string) bool {
-	return slices.ContainsFunc(n.plog.batches, func(b record.Batch) bool { return string(lastValue(b)) == value })
+	return slices.ContainsFunc(n.plog.batches, func(b record.Batch) bool { return string(firstValue(b)) == value })
 }
 
 func TestMutantAcceptsNewerEpoch(t *testing.T) {
@@ -160,6 +160,30 @@ func TestMutantExpandBeforeEpochStart(t *testing.T) {
 	})
 }
 
+func TestMutantExpandBelowLogStart(t *testing.T) {
+	kill(t, "part-expand-below-log-start", func() bool {
+		c := replicas(2)
+		told(t, c, `
+			elect leader=2 epoch=0 isr=(2)
+			produce 2 p
+			produce 2 q
+			crash 2
+			elect leader=1 epoch=1 isr=(1)
+			produce 1 a
+			delete 1 to=1
+			restart 2
+			tell 1
+			fetch 2
+			ask 2
+			drop 2
+			alter 1
+			crash 1
+			elect leader=2 epoch=2`)
+		two := c.node(2).p.Mark()
+		return slices.Contains(c.reg.ISR, 2) && two.LogStart == 0
+	})
+}
+
 func TestMutantFetchBeforeFsync(t *testing.T) {
 	kill(t, "part-fetch-before-fsync", func() bool {
 		cfg := defaultConfig()
@@ -220,7 +244,7 @@ func kip101(t *testing.T, before string) (lost bool) {
 		ask 1
 		drop 1
 		crash 1`)
-	acked := slices.Contains(c.node(2).results, "m2 code=0")
+	acked := slices.Contains(c.node(2).results, "m2 code=0 base=1")
 	told(t, c, before+`
 		restart 1
 		crash 2

@@ -11,11 +11,13 @@ import (
 	"github.com/tidemark/tidemark/protocol/record"
 )
 
-// TestRandomClusters lets three replicas produce, fetch, fail over, crash and
-// lose, repeat and delay answers at random, under a controller that elects from
-// the ISR alone, and checks after each step:
+// TestRandomClusters lets three replicas produce, fetch, delete records, fail
+// over, crash, meet full disks and damaged answers, and lose, repeat and delay
+// answers at random, under a controller that elects from the ISR alone, and checks
+// after each step:
 //
-//   - what was acknowledged by all stands in the log of every later leader;
+//   - what was acknowledged by all stands in the log of every later leader, but for
+//     deleted records;
 //   - two logs that agree on the epoch at an offset agree there and below;
 //   - no high watermark falls but by a truncation, and what lies below that of two
 //     replicas is the same;
@@ -38,7 +40,7 @@ type swarm struct {
 	*cluster
 	rng   *rand.Rand
 	serve int
-	acked map[string]bool // values acknowledged by all
+	acked map[string]model.Offset // values acknowledged by all, and where
 	told  []*partition.Fetched
 	hw    map[model.BrokerID]model.Offset
 	why   string
@@ -53,7 +55,7 @@ func randomCluster(seed uint64, steps int) string {
 		cfg.FlushMessages = 1
 	}
 	s := &swarm{
-		cluster: newCluster([]model.BrokerID{1, 2, 3}, cfg), rng: rng, acked: map[string]bool{},
+		cluster: newCluster([]model.BrokerID{1, 2, 3}, cfg), rng: rng, acked: map[string]model.Offset{},
 		hw: map[model.BrokerID]model.Offset{},
 	}
 	s.elect()
@@ -114,7 +116,11 @@ func (s *swarm) one() string {
 	case 0, 1, 2:
 		s.serve++
 		value := fmt.Sprint("v", s.serve)
-		s.produce(n, -1, value, value)
+		values := []string{value}
+		for range s.rng.IntN(3) {
+			values = append(values, "more")
+		}
+		s.produce(n, -1, value, values...)
 		return fmt.Sprintf("produce %d %s", n.id, value)
 	case 3, 4, 5, 6:
 		if n.asked == nil && n.answer == nil && n.follow != nil && s.leaderOf(n).p != nil {
@@ -128,12 +134,21 @@ func (s *swarm) one() string {
 		}
 	case 11, 12, 13:
 		if a := n.answer; a != nil {
+			if a.Records.Len() > 0 && s.rng.IntN(10) == 0 {
+				s.damage(n, 0, 65)
+			}
+			if s.rng.IntN(15) == 0 {
+				n.plog.fault = partition.FaultRefused
+			}
 			again := *a
 			s.told = append(s.told, &again)
 			s.deliver(n)
 			return fmt.Sprintf("deliver %d", n.id)
 		}
 	case 14:
+		if s.rng.IntN(2) == 0 {
+			return s.delete(n)
+		}
 		n.answer, n.asked = nil, nil
 		return fmt.Sprintf("drop %d", n.id)
 	case 15: // any answer of before arrives again, at anybody
@@ -155,6 +170,19 @@ func (s *swarm) one() string {
 		return fmt.Sprintf("tell %d", n.id)
 	}
 	return ""
+}
+
+// delete raises a leader's log start, perhaps into the middle of a batch.
+func (s *swarm) delete(n *node) string {
+	m := n.p.Mark()
+	if m.Role != partition.Leader {
+		return ""
+	}
+	to := m.LogStart + model.Offset(s.rng.Int64N(int64(m.HighWatermark-m.LogStart)+1))
+	del := &partition.DeleteRecords{Offset: to}
+	del.Deadline = model.Never
+	s.step(n, partition.Input{Kind: partition.KindDeleteRecords, Delete: del})
+	return fmt.Sprintf("delete %d to %d", n.id, to)
 }
 
 func (s *swarm) flushAll(n *node) {
@@ -238,8 +266,9 @@ func (s *swarm) check() {
 		for _, r := range n.results {
 			var value string
 			var code int
-			if _, err := fmt.Sscanf(r, "%s code=%d", &value, &code); err == nil && code == 0 {
-				s.acked[value] = true
+			var base model.Offset
+			if _, err := fmt.Sscanf(r, "%s code=%d base=%d", &value, &code, &base); err == nil && code == 0 {
+				s.acked[value] = base
 			}
 		}
 		n.results = nil
@@ -256,10 +285,10 @@ func (s *swarm) check() {
 	if l := s.node(s.reg.Leader); l.p != nil && l.p.Mark().Role == partition.Leader && l.p.Mark().LeaderEpoch == s.reg.LeaderEpoch {
 		have := map[string]bool{}
 		for _, b := range l.plog.batches {
-			have[string(lastValue(b))] = true
+			have[string(firstValue(b))] = true
 		}
-		for v := range s.acked {
-			if !have[v] {
+		for v, at := range s.acked {
+			if !have[v] && at >= l.plog.start {
 				s.fail("leader %d of epoch %d lacks %s", l.id, s.reg.LeaderEpoch, v)
 			}
 		}
@@ -268,13 +297,16 @@ func (s *swarm) check() {
 
 func (s *swarm) checkOne(n *node) {
 	cache := append(n.plog.epochs.Entries()[:0:0], n.plog.epochs.Entries()...)
-	last, end := model.NoEpoch, n.plog.start
+	last, end := model.NoEpoch, model.Offset(0)
 	for _, b := range n.plog.batches {
+		if b.LastOffset() < n.plog.start {
+			continue
+		}
 		if b.BaseOffset() < end || b.LeaderEpoch() < last {
 			s.fail("%d: batch at %d of epoch %d after %d of epoch %d", n.id, b.BaseOffset(), b.LeaderEpoch(), end, last)
 		}
 		last, end = b.LeaderEpoch(), b.NextOffset()
-		if e, ok := n.plog.epochs.EpochFor(b.BaseOffset()); !ok || e != b.LeaderEpoch() {
+		if e, ok := n.plog.epochs.EpochFor(max(b.BaseOffset(), n.plog.start)); !ok || e != b.LeaderEpoch() {
 			s.fail("%d: batch at %d of epoch %d, cache %v", n.id, b.BaseOffset(), b.LeaderEpoch(), cache)
 		}
 	}
@@ -292,27 +324,24 @@ func (s *swarm) checkOne(n *node) {
 	s.hw[n.id] = m.HighWatermark
 }
 
-// checkTwo compares two logs: where they have the same epoch at an offset they
-// are the same up to there, and what both know to be committed is the same.
+// checkTwo compares two logs where both have records: where they have the same
+// epoch at an offset they are the same up to there, and what both know to be
+// committed is the same.
 func (s *swarm) checkTwo(a, b *node) {
+	from := max(a.plog.start, b.plog.start)
+	x, y := a.plog.from(from), b.plog.from(from)
 	n := 0
-	for i := range min(len(a.plog.batches), len(b.plog.batches)) {
-		x, y := a.plog.batches[i], b.plog.batches[i]
-		if string(x) != string(y) {
-			break
-		}
-		n = i + 1
+	for n < min(len(x), len(y)) && string(x[n]) == string(y[n]) {
+		n++
 	}
-	common := model.Offset(0)
+	common := from
 	if n > 0 {
-		common = a.plog.batches[n-1].NextOffset()
+		common = x[n-1].NextOffset()
 	}
-	if n < len(a.plog.batches) && n < len(b.plog.batches) {
-		for _, x := range a.plog.batches[n:] {
-			for _, y := range b.plog.batches[n:] {
-				if x.BaseOffset() == y.BaseOffset() && x.LeaderEpoch() == y.LeaderEpoch() {
-					s.fail("%d and %d differ at %d of epoch %d", a.id, b.id, x.BaseOffset(), x.LeaderEpoch())
-				}
+	for _, p := range x[n:] {
+		for _, q := range y[n:] {
+			if p.BaseOffset() == q.BaseOffset() && p.LeaderEpoch() == q.LeaderEpoch() {
+				s.fail("%d and %d differ at %d of epoch %d", a.id, b.id, p.BaseOffset(), p.LeaderEpoch())
 			}
 		}
 	}
@@ -325,10 +354,21 @@ func (s *swarm) checkTwo(a, b *node) {
 	}
 }
 
-// lastValue is the value of a batch's only record.
-func lastValue(b record.Batch) (v []byte) {
+// from is the batches that hold an offset at or above one.
+func (l *store) from(at model.Offset) []record.Batch {
+	i := slices.IndexFunc(l.batches, func(b record.Batch) bool { return b.LastOffset() >= at })
+	if i < 0 {
+		return nil
+	}
+	return l.batches[i:]
+}
+
+// firstValue is the value of a batch's first record.
+func firstValue(b record.Batch) (v []byte) {
 	_ = b.Each(1<<20, func(r *record.Record) error {
-		v = slices.Clone(r.Value)
+		if v == nil {
+			v = slices.Clone(r.Value)
+		}
 		return nil
 	})
 	return v

@@ -53,6 +53,7 @@ func Names() []Mutant {
 		{"part-answer-by-offset", "an answer counts if offset and leader epoch match, whatever the last fetched epoch"},
 		{"part-dup-acked-early", "a retried batch with acks=all is answered before the original is replicated"},
 		{"part-expand-before-epoch-start", "a follower joins the ISR before it has the start of the leader's epoch"},
+		{"part-expand-below-log-start", "a follower joins the ISR with records below the leader's log start, which nobody has compared"},
 		{"part-fetch-before-fsync", "a follower that flushes before it acknowledges fetches before its fsync is done"},
 		{"part-fetch-no-epoch-fence", "a leader answers followers of other epochs"},
 		{"part-hw-ignores-pending-isr", "the high watermark passes a replica that is being added to the ISR"},
