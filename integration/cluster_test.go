@@ -169,7 +169,7 @@ func (c *cluster) end() {
 			m.p.Kill()
 		}
 	}
-	if !c.t.Failed() {
+	if !c.t.Failed() && os.Getenv("TIDEMARK_TEST_LOGS") == "" {
 		return
 	}
 	for _, m := range c.members {
@@ -195,12 +195,13 @@ func (m *member) start() {
 	m.awaitReady()
 }
 
-// kill is kill -9.
+// kill is kill -9. The proxy refuses connections from then on, as the kernel
+// does for a dead process.
 func (m *member) kill() {
-	m.p.Kill()
 	if m.c.net != nil {
 		m.c.net.down(m.id)
 	}
+	m.p.Kill()
 }
 
 // stop is SIGTERM; the node must end with exit code 0.
