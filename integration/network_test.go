@@ -57,9 +57,8 @@ func TestLeaderIsolated(t *testing.T) {
 		})
 }
 
-// TestFollowersCut: a leader that hears the controllers and no follower. Its
-// followers leave the ISR, or another leads; nothing below min.insync.replicas
-// is acknowledged.
+// TestFollowerIsolated: a follower that hears no other node leaves the ISR; records
+// flow.
 func TestFollowerIsolated(t *testing.T) {
 	t.Parallel()
 	underCut(t, func(c *cluster, _ tp, s state) {
@@ -101,7 +100,7 @@ func TestOneWayIn(t *testing.T) {
 	})
 }
 
-// TestAnswersOfFetchesHeld: a follower whose requests arrive and who gets no
+// TestFollowerHearsNothing: a follower whose requests arrive and who gets no
 // answers looks alive and gets nothing (N5): it leaves the ISR, records flow.
 func TestFollowerHearsNothing(t *testing.T) {
 	t.Parallel()
@@ -113,6 +112,7 @@ func TestFollowerHearsNothing(t *testing.T) {
 			}
 		}
 	}, func(c *cluster, w *workload, p tp, s state) {
+		c.await(p, 60*time.Second, "the deaf replica has left the ISR", func(now state) bool { return len(now.isr) == 2 })
 		w.flowsEverywhere()
 	})
 }
