@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -112,3 +113,6 @@ func (n *Node) start() error {
 	}
 	return n.AwaitReady()
 }
+
+// Signal sends the node's process a signal.
+func (n *Node) Signal(sig os.Signal) error { return n.proc.Signal(sig) }
