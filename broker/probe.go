@@ -21,7 +21,8 @@ import (
 // it here.
 //
 // A broker is given up (fenced by hint) if two connects, some time apart, were
-// refused; a voter that leads, if its connection broke and one was.
+// refused; a voter that leads, if its connection broke and one was. A connection
+// that is taken says that somebody is there only once it has lasted a while.
 type prober struct {
 	b *Broker
 
@@ -35,6 +36,10 @@ const (
 	probeGap model.Instant = 60_000_000
 	// probeTimeout ends a connect that is neither taken nor refused.
 	probeTimeout model.Instant = 1_000_000_000
+	// brokenMax is how many connections in a row may be taken and then broken: a
+	// process that dies does that once or twice, while its sockets are closed one
+	// after another, one that turns connections away does it for ever.
+	brokenMax = 5
 )
 
 func newProber(b *Broker) *prober { return &prober{b: b, active: make(map[transport.Address]bool)} }
@@ -117,6 +122,8 @@ type probe struct {
 	left   int              // refusals that are still needed
 	first  model.Instant    // when the first was, 0 before
 	stream transport.Stream // the connect under way, nil during a pause
+	up     bool             // it was taken
+	broken int              // how many were taken and broke
 	round  int              // counts connects, so that a late event is known
 	over   bool
 }
@@ -138,11 +145,13 @@ func (q *probe) connect() {
 		return
 	}
 	q.round++
+	q.up = false
 	q.stream = q.b().world.Net.Open(q.at, transport.ClassProbe, &probeEvents{q, q.round})
 	q.b().rt.SetDeadline(q, q.b().rt.Now().Mono+probeTimeout)
 }
 
-// TickAt implements loop.Ticker: a pause is over, or a connect takes too long.
+// TickAt implements loop.Ticker: a pause is over, a connect takes too long, or a
+// connection has lasted.
 func (q *probe) TickAt(model.Now) {
 	q.mu.Lock()
 	pausing := q.stream == nil
@@ -179,23 +188,41 @@ func (q *probe) down(round int, err error) {
 		q.mu.Unlock()
 		return
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		q.mu.Unlock()
-		q.end(false)
-		return
+	now := q.b().rt.Now().Mono
+	over := false
+	switch {
+	case q.up:
+		q.broken++
+		over = q.broken == brokenMax
+	case errors.Is(err, syscall.ECONNREFUSED):
+		if q.first == 0 {
+			q.first = now
+		}
+		q.left--
+		over = q.left <= 0
+	default:
+		over = true
 	}
-	if q.first == 0 {
-		q.first = q.b().rt.Now().Mono
-	}
-	q.left--
-	last := q.left <= 0
+	gone := q.left <= 0
 	q.stream = nil
 	q.mu.Unlock()
-	if last {
-		q.end(true)
+	if over {
+		q.end(gone)
 		return
 	}
-	q.b().rt.SetDeadline(q, q.b().rt.Now().Mono+probeGap)
+	q.b().rt.SetDeadline(q, now+probeGap)
+}
+
+// taken is told that somebody took the connection: a process that serves, or the
+// kernel for one that is about to be gone.
+func (q *probe) taken(round int) {
+	q.mu.Lock()
+	current := !q.over && round == q.round
+	q.up = q.up || current
+	q.mu.Unlock()
+	if current {
+		q.b().rt.SetDeadline(q, q.b().rt.Now().Mono+probeGap)
+	}
 }
 
 // probeEvents is one connect of a probe.
@@ -204,8 +231,8 @@ type probeEvents struct {
 	round int
 }
 
-// Up implements transport.StreamEvents: somebody is there.
-func (e *probeEvents) Up() { e.q.end(false) }
+// Up implements transport.StreamEvents.
+func (e *probeEvents) Up() { e.q.taken(e.round) }
 
 // Frame implements transport.StreamEvents.
 func (e *probeEvents) Frame(b *transport.Buffer) { b.Release() }

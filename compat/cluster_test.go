@@ -29,9 +29,6 @@ func startThree(t *testing.T, set ...string) *target.Cluster {
 	if target.IsKafka() {
 		t.Skip("a cluster of Apache Kafka is not set up here")
 	}
-	if os.Getenv("TIDEMARK_TEST_CLUSTER") == "" {
-		t.Skip("a cluster of several nodes is not served yet")
-	}
 	props := map[string]string{"default.replication.factor": "3", "min.insync.replicas": "2", "auto.leader.rebalance.enable": "false"}
 	for _, kv := range set {
 		k, v, _ := strings.Cut(kv, "=")

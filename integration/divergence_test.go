@@ -150,11 +150,13 @@ func TestRestartedFollowerKeepsWhatItHas(t *testing.T) {
 	b.write(p, -1, 1, 1)
 	b.write(p, -1, 1, 2) // acknowledged by a's next fetch, whose answer would tell a
 	c.net.set(rule{held: true}, way{b.id, a.id})
-	b.kill()
 	a.kill()
-	c.net.heal()
 	a.start()
+	// What it asks for says that it has both; it hears no answer.
+	c.awaitISR(p, 2)
+	b.kill()
 	s := c.await(p, 90e9, "node 1 leads", func(s state) bool { return s.leader == int32(a.id) })
+	c.net.heal()
 	c.wantProducers(p, 1, 2)
 	if offset := a.write(p, 1, 1, 3); offset != 2 {
 		t.Errorf("the third record is at offset %d", offset)

@@ -21,7 +21,8 @@ type workload struct {
 	parts []tp
 
 	stop     chan struct{}
-	wg       sync.WaitGroup
+	sending  sync.WaitGroup     // the producers
+	wg       sync.WaitGroup     // the consumers
 	cancel   context.CancelFunc // of the consumers
 	cls      []*kgo.Client
 	acked    atomic.Int64
@@ -68,18 +69,15 @@ func (c *cluster) work(parts []tp, spec workSpec) *workload {
 		}
 		cl := c.client(opts...)
 		w.cls = append(w.cls, cl)
-		w.wg.Add(1)
-		go w.produce(cl, producer, spec)
+		w.sending.Go(func() { w.produce(cl, producer, spec) })
 	}
 	for i := range spec.consumers {
-		w.wg.Add(1)
-		go w.consume(ctx, fmt.Sprintf("c%d", i))
+		w.wg.Go(func() { w.consume(ctx, fmt.Sprintf("c%d", i)) })
 	}
 	return w
 }
 
 func (w *workload) produce(cl *kgo.Client, producer int32, spec workSpec) {
-	defer w.wg.Done()
 	tick := time.NewTicker(spec.every)
 	defer tick.Stop()
 	for seq := int64(0); ; {
@@ -130,7 +128,6 @@ func (w *workload) told(x *send, r *kgo.Record, err error) {
 // consume reads all partitions from their start, for as long as the workload
 // lasts, over whatever happens.
 func (w *workload) consume(ctx context.Context, name string) {
-	defer w.wg.Done()
 	from := map[string]map[int32]kgo.Offset{}
 	for _, p := range w.parts {
 		if from[p.topic] == nil {
@@ -209,6 +206,7 @@ func (w *workload) finish() {
 	t := w.c.t
 	t.Helper()
 	close(w.stop)
+	w.sending.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	for _, cl := range w.cls {
