@@ -132,7 +132,7 @@ func (m *membership) Handle(now model.Now, msg memberMsg, out *loop.Outbox) {
 	case msg.reported != nil:
 		m.damage.accepted(msg.reported)
 	case msg.failed != nil:
-		m.failed(now, msg.failed)
+		m.failed(now, msg.failed, out)
 	case msg.hurry:
 		m.hurried = m.out
 		if m.epoch != model.NoBrokerEpoch {
@@ -202,7 +202,7 @@ func (m *membership) registration() *kmsg.BrokerRegistrationRequest {
 func (m *membership) registered(now model.Now, resp *kmsg.BrokerRegistrationResponse, out *loop.Outbox) {
 	m.out = false
 	if resp.ErrorCode != protocol.CodeNone {
-		m.failed(now, fmt.Errorf("the controller refused to register broker %d: error code %d", m.b.config.NodeID, resp.ErrorCode))
+		m.failed(now, fmt.Errorf("the controller refused to register broker %d: error code %d", m.b.config.NodeID, resp.ErrorCode), out)
 		return
 	}
 	m.epoch = model.BrokerEpoch(resp.BrokerEpoch)
@@ -287,10 +287,17 @@ type goodbye struct{ done func() }
 func (g *goodbye) Deliver(model.Now) { g.done() }
 
 // failed is told that no controller answered, or that it refused.
-func (m *membership) failed(now model.Now, err error) {
+func (m *membership) failed(now model.Now, err error, out *loop.Outbox) {
 	m.out = false
-	if m.epoch == model.NoBrokerEpoch {
+	switch {
+	case m.epoch == model.NoBrokerEpoch:
 		m.member(err)
+		return
+	case m.onLeft != nil:
+		// It was tried for as long as a heartbeat may take. When a whole cluster
+		// stops, those that go last have nobody to hand anything to.
+		m.b.logger.Warn("no controller takes over what this broker leads", zap.Error(err))
+		m.left(out)
 		return
 	}
 	m.b.logger.Warn("no answer to a heartbeat", zap.Error(err))

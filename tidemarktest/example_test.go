@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark/tidemark/broker"
+	"github.com/tidemark/tidemark/tidemarktest"
 )
 
 // A broker in three lines: its data is in memory and gone afterwards.
@@ -24,6 +25,35 @@ func Example_broker() {
 		panic(err)
 	}
 	// Output: hello
+}
+
+// A cluster of three survives the loss of the node that leads. In a test of your
+// own, tidemarktest.Start(t, ...) does the starting and stopping.
+func Example_cluster() {
+	ctx := context.Background()
+	c, err := tidemarktest.New(tidemarktest.Options{Nodes: 3})
+	if err != nil {
+		panic(err)
+	}
+	if err := c.Start(ctx); err != nil {
+		panic(err)
+	}
+	fmt.Println(roundTrip(ctx, "before", c.Addrs()...))
+	if err := c.KillNode(ctx, 1); err != nil {
+		panic(err)
+	}
+	fmt.Println(roundTrip(ctx, "after", c.Addrs()...))
+	if err := c.StartNode(ctx, 1); err != nil {
+		panic(err)
+	}
+	fmt.Println(roundTrip(ctx, "again", c.Addrs()...))
+	if err := c.Stop(ctx); err != nil {
+		panic(err)
+	}
+	// Output:
+	// before
+	// after
+	// again
 }
 
 // roundTrip produces a record and consumes it.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -19,7 +20,9 @@ func (c *clientFlags) register(fs *pflag.FlagSet) {
 // open returns a client for the flags and opts; the caller closes it.
 func (c *clientFlags) open(opts ...kgo.Opt) (*kgo.Client, error) {
 	seeds := strings.Split(c.bootstrap, ",")
-	opts = append([]kgo.Opt{kgo.SeedBrokers(seeds...), kgo.ClientID("tidemark-cli")}, opts...)
+	// A leader that moves is looked for at once: the client's own default lets five
+	// seconds pass between two questions.
+	opts = append([]kgo.Opt{kgo.SeedBrokers(seeds...), kgo.ClientID("tidemark-cli"), kgo.MetadataMinAge(100 * time.Millisecond)}, opts...)
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("--bootstrap-server %q: %w", c.bootstrap, err)}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,8 +22,8 @@ import (
 const quorumTopic = "__cluster_metadata"
 
 func newQuorum(io streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "quorum", Short: "Look at the metadata quorum"}
-	cmd.AddCommand(newQuorumDescribe(io))
+	cmd := &cobra.Command{Use: "quorum", Short: "Look at the metadata quorum and change its members"}
+	cmd.AddCommand(newQuorumDescribe(io), newQuorumAddVoter(io), newQuorumRemoveVoter(io))
 	return cmd
 }
 
@@ -144,4 +145,127 @@ func (q *quorumView) listeners(node int32) string {
 		return "-"
 	}
 	return strings.Join(all, ",")
+}
+
+// voterFlags name a member of the quorum.
+type voterFlags struct {
+	client    clientFlags
+	node      int32
+	directory string
+}
+
+func (v *voterFlags) register(cmd *cobra.Command) {
+	v.client.register(cmd.Flags())
+	cmd.Flags().Int32Var(&v.node, "node", -1, "node.id of the member")
+	cmd.Flags().StringVar(&v.directory, "directory", "", "directory id of its metadata log, as quorum describe shows it")
+}
+
+// parse checks the flags.
+func (v *voterFlags) parse() (directory [16]byte, err error) {
+	if v.node < 0 {
+		return directory, &usageError{errors.New("--node is needed")}
+	}
+	id, err := model.ParseTopicID(v.directory)
+	if err != nil {
+		return directory, &usageError{fmt.Errorf("--directory %q: want the 22 characters that quorum describe shows", v.directory)}
+	}
+	return id, nil
+}
+
+func newQuorumAddVoter(io streams) *cobra.Command {
+	var (
+		voter     voterFlags
+		listeners []string
+		patience  time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "add-voter",
+		Short: "Give an observer of the quorum a vote",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			directory, err := voter.parse()
+			if err != nil {
+				return err
+			}
+			req := kmsg.NewPtrAddRaftVoterRequest()
+			req.VoterID, req.VoterDirectoryID, req.TimeoutMillis = voter.node, directory, int32(patience.Milliseconds())
+			for _, l := range listeners {
+				rl, err := parseListener(l)
+				if err != nil {
+					return err
+				}
+				req.Listeners = append(req.Listeners, rl)
+			}
+			if len(req.Listeners) == 0 {
+				return &usageError{errors.New("--listener is needed")}
+			}
+			cl, err := voter.client.open(kgo.RequestRetries(2))
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			resp, err := req.RequestWith(cmd.Context(), cl)
+			if err == nil {
+				err = responseError(resp.ErrorCode, resp.ErrorMessage)
+			}
+			if err != nil {
+				return fmt.Errorf("add voter %d: %w", voter.node, err)
+			}
+			_, err = fmt.Fprintf(io.out, "added voter %d\n", voter.node)
+			return err
+		},
+	}
+	voter.register(cmd)
+	cmd.Flags().DurationVar(&patience, "timeout", 15*time.Second, "how long the member may take to catch up")
+	cmd.Flags().StringArrayVar(&listeners, "listener", nil, "controller listener NAME://HOST:PORT of the member (repeatable)")
+	return cmd
+}
+
+func parseListener(s string) (kmsg.AddRaftVoterRequestListener, error) {
+	l := kmsg.NewAddRaftVoterRequestListener()
+	bad := &usageError{fmt.Errorf("--listener %q: want NAME://HOST:PORT", s)}
+	name, address, ok := strings.Cut(s, "://")
+	host, port, err := net.SplitHostPort(address)
+	if !ok || name == "" || host == "" || err != nil {
+		return l, bad
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return l, bad
+	}
+	l.Name, l.Host, l.Port = name, host, uint16(n)
+	return l, nil
+}
+
+func newQuorumRemoveVoter(io streams) *cobra.Command {
+	var voter voterFlags
+	cmd := &cobra.Command{
+		Use:   "remove-voter",
+		Short: "Take a member's vote away",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			directory, err := voter.parse()
+			if err != nil {
+				return err
+			}
+			req := kmsg.NewPtrRemoveRaftVoterRequest()
+			req.VoterID, req.VoterDirectoryID = voter.node, directory
+			cl, err := voter.client.open(kgo.RequestRetries(2))
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			resp, err := req.RequestWith(cmd.Context(), cl)
+			if err == nil {
+				err = responseError(resp.ErrorCode, resp.ErrorMessage)
+			}
+			if err != nil {
+				return fmt.Errorf("remove voter %d: %w", voter.node, err)
+			}
+			_, err = fmt.Fprintf(io.out, "removed voter %d\n", voter.node)
+			return err
+		},
+	}
+	voter.register(cmd)
+	return cmd
 }

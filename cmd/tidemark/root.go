@@ -58,7 +58,7 @@ func newRoot(io streams) *cobra.Command {
 	root.SetIn(io.in)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serve, newConfig(io), newVersion(io), newTopic(io), newQuorum(io), newProduce(io), newConsume(io), newLog(io), newPerf(io), newSim(io))
+	root.AddCommand(serve, newConfig(io), newVersion(io), newDev(io), newTopic(io), newQuorum(io), newProduce(io), newConsume(io), newLog(io), newPerf(io), newSim(io))
 	return root
 }
 

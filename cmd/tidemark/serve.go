@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark/tidemark/broker"
 	"github.com/tidemark/tidemark/internal/config"
+	"github.com/tidemark/tidemark/internal/lifecycle"
 )
 
 // stopTimeout bounds an orderly stop; what is not finished by then is left to
@@ -22,7 +23,10 @@ import (
 const stopTimeout = 60 * time.Second
 
 func newServe(io streams) *cobra.Command {
-	var settings settingFlags
+	var (
+		settings   settingFlags
+		whileStdin bool
+	)
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a broker",
@@ -36,11 +40,30 @@ func newServe(io streams) *cobra.Command {
 				return err
 			}
 			warn(io.err, warnings)
-			return serve(cmd.Context(), cfg, io)
+			ctx := cmd.Context()
+			if whileStdin {
+				ctx = whileOpen(ctx, io.in)
+			}
+			return serve(ctx, cfg, io)
 		},
 	}
 	settings.register(cmd.Flags())
+	cmd.Flags().BoolVar(&whileStdin, whileStdinFlag, false, "stop in order when standard input ends")
+	_ = cmd.Flags().MarkHidden(whileStdinFlag) // it was made just now
 	return cmd
+}
+
+// whileStdinFlag has a node end with whoever started it.
+const whileStdinFlag = "while-stdin"
+
+// whileOpen returns a context that ends when in does.
+func whileOpen(parent context.Context, in io.Reader) context.Context {
+	ctx, cancel := context.WithCancel(parent)
+	new(lifecycle.Group).Go("standard input", func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, in) // however it ended, it is over
+	})
+	return ctx
 }
 
 func serve(ctx context.Context, cfg *config.Broker, io streams) error {

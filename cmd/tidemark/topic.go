@@ -10,8 +10,9 @@ import (
 )
 
 func newTopic(io streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "topic", Short: "Create, list, describe and delete topics"}
-	cmd.AddCommand(newTopicCreate(io), newTopicList(io), newTopicDescribe(io), newTopicDelete(io))
+	cmd := &cobra.Command{Use: "topic", Short: "Create, list, describe, move and delete topics"}
+	cmd.AddCommand(newTopicCreate(io), newTopicList(io), newTopicDescribe(io), newTopicDelete(io),
+		newTopicElectLeaders(io), newTopicReassign(io))
 	return cmd
 }
 
