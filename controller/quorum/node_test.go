@@ -350,3 +350,19 @@ func TestRealTime(t *testing.T) {
 	rt.Stop()
 	group.Wait()
 }
+
+// TestNoSpinningBeforeACommit: a session that ends while a proposal waits for its
+// commit is looked at after that; until then there is nothing to wake for.
+func TestNoSpinningBeforeACommit(t *testing.T) {
+	n := startNode(t, settings{fs: newDisk()})
+	n.join()
+	n.waiting.propose([]*job{})
+	n.rt.now.Mono += 10_000_000_000
+	if at := n.NextDeadline(); at <= n.rt.now.Mono {
+		t.Errorf("the next deadline is %d ms ago", (n.rt.now.Mono-at)/1e6)
+	}
+	n.waiting.drop()
+	if at := n.NextDeadline(); at > n.rt.now.Mono {
+		t.Error("the session's end is not due")
+	}
+}

@@ -81,7 +81,10 @@ func (n *Node) NextDeadline() model.Instant {
 	if n.closed || n.failure != nil {
 		return model.Never
 	}
-	at := min(n.ctl.NextDeadline(), n.tickAt, n.nextPull())
+	at := min(n.tickAt, n.nextPull())
+	if n.waiting.empty() {
+		at = min(at, n.ctl.NextDeadline())
+	} // else what is due is decided once the commit is there, which wakes by itself
 	if n.watch != nil {
 		at = min(at, n.watch.deadline())
 	}
