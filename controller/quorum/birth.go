@@ -16,6 +16,8 @@ import (
 const (
 	// askAgain is how long a virgin voter waits between two rounds of questions.
 	askAgain = model.Instant(200 * time.Millisecond)
+	// quietRounds are waited for without a word to the operator.
+	quietRounds = 15
 	// askMax is when a question counts as lost. The carrier answers each, so this
 	// is a second line.
 	askMax = model.Instant(10 * time.Second)
@@ -30,6 +32,7 @@ type birth struct {
 	answers map[model.BrokerID]*probeAnswer
 	asked   map[model.BrokerID]model.Instant // waiting for an answer since
 	askAt   model.Instant
+	rounds  int
 	// warned is the last obstacle that was logged.
 	warned string
 }
@@ -42,6 +45,9 @@ func newBirth(own *identity) *birth {
 func (n *Node) askVoters(now model.Now) {
 	b, q := n.birth, &probeRequest{Node: n.config.NodeID, Listed: n.config.listed()}
 	b.askAt = now.Mono + askAgain
+	if b.rounds++; b.rounds > quietRounds {
+		n.missing()
+	}
 	for _, v := range n.config.Voters {
 		since, waits := b.asked[v.Node]
 		if v.Node == n.config.NodeID || waits && now.Mono-since < askMax {
@@ -99,6 +105,19 @@ func (n *Node) obstacle(why string) {
 	if why != n.birth.warned {
 		n.birth.warned = why
 		n.logger.Warn("the quorum can't be bootstrapped yet", zap.String("why", why))
+	}
+}
+
+// missing logs whose answer is waited for.
+func (n *Node) missing() {
+	var who []model.BrokerID
+	for _, node := range n.config.listed() {
+		if node != n.config.NodeID && n.birth.answers[node] == nil {
+			who = append(who, node)
+		}
+	}
+	if len(who) > 0 {
+		n.obstacle(fmt.Sprintf("no answer from the listed voters %v", who))
 	}
 }
 

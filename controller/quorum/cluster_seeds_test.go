@@ -63,8 +63,8 @@ type nemesis struct {
 	c   *cluster
 	sum *tally
 	// weights of the kinds; some are off in most seeds.
-	kill, power, stall, cut, oneway, disk, submit, confirm, member, wipe int
-	end                                                                  model.Instant
+	kill, power, stall, cut, oneway, disk, submit, confirm, member, wipe, bounce int
+	end                                                                          model.Instant
 }
 
 func runSeed(t testing.TB, seed uint64, sum *tally) *cluster {
@@ -76,7 +76,7 @@ func runSeed(t testing.TB, seed uint64, sum *tally) *cluster {
 		}
 		return 0
 	}
-	n := &nemesis{c: c, sum: sum, kill: on(70, 6), power: on(70, 6), stall: on(50, 6), cut: on(60, 6), oneway: on(30, 4), disk: on(40, 3), submit: 100 + rng.IntN(1500), confirm: on(70, 300), member: on(60, 20), wipe: on(50, 4)}
+	n := &nemesis{c: c, sum: sum, kill: on(70, 6), power: on(70, 6), stall: on(50, 6), cut: on(60, 6), oneway: on(30, 4), disk: on(40, 3), submit: 100 + rng.IntN(1500), confirm: on(70, 300), member: on(60, 20), wipe: on(50, 4), bounce: on(40, 6)}
 	c.delayMax = []model.Instant{2 * ms, 10 * ms, 60 * ms}[rng.IntN(3)]
 	c.lossPct = []int{0, 0, 2, 10}[rng.IntN(4)]
 	c.deaf = rng.IntN(3) == 0
@@ -122,7 +122,7 @@ func (n *nemesis) next() {
 func (n *nemesis) act() {
 	c := n.c
 	m := c.all[c.rng.IntN(len(c.all))]
-	kinds := []int{n.submit, n.kill, n.power, n.stall, n.cut, n.oneway, n.disk, n.confirm, n.member, n.wipe}
+	kinds := []int{n.submit, n.kill, n.power, n.stall, n.cut, n.oneway, n.disk, n.confirm, n.member, n.wipe, n.bounce}
 	total := 0
 	for _, k := range kinds {
 		total += k
@@ -167,7 +167,27 @@ func (n *nemesis) act() {
 		n.changeVoters()
 	case k == 9 && m.node != nil:
 		n.wipeDisk(m)
+	case k == 10 && c.leader() != nil:
+		n.killAgain(c.leader())
 	}
+}
+
+// killAgain kills the leader, and whoever comes back in its place again and again
+// while the others elect: what it promised must be on its disk.
+func (n *nemesis) killAgain(m *simNode) {
+	c := n.c
+	for range 1 + c.rng.IntN(6) {
+		c.after(model.Instant(c.rng.Int64N(int64(4*c.delayMax+40*ms))), func() {
+			if m.up && !c.calm {
+				n.sum.crashes++
+				m.crash(false)
+				m.start()
+			}
+		})
+	}
+	n.sum.crashes++
+	m.crash(false)
+	m.start()
 }
 
 // changeVoters removes a voter that is none any more, or adds one that is not,

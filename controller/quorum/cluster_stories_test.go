@@ -814,3 +814,49 @@ func TestRemovedWhileAway(t *testing.T) {
 	}
 	c.check()
 }
+
+// TestLargeSnapshot: a snapshot of more than one piece reaches an observer and a
+// voter.
+func TestLargeSnapshot(t *testing.T) {
+	c := seeded(t, 2, 3)
+	o := c.addObserver(10)
+	for _, n := range c.all[:3] {
+		n.adjust = func(o *Config) { o.SnapshotBytes = 200_000 }
+		n.start()
+	}
+	c.until(5000*ms, func() bool { return c.leader() != nil })
+	var behind *simNode
+	for _, n := range c.all[:3] {
+		if n != c.leader() {
+			behind = n
+		}
+	}
+	c.run(1000 * ms)
+	behind.crash(true)
+	l := c.leader()
+	r := c.register(l)
+	c.until(3000*ms, func() bool { return r.calls > 0 })
+	id := c.nextID
+	beat := kmsg.NewPtrBrokerHeartbeatRequest()
+	beat.BrokerID, beat.BrokerEpoch, beat.CurrentMetadataOffset = int32(id), int64(r.at.Offset), int64(r.at.Offset)
+	l.node.Submit(controller.Command{Request: beat}, &outcome{})
+	for i := range 5 {
+		made := &outcome{}
+		l.node.Submit(controller.Command{Request: createRequest(fmt.Sprintf("big%d", i), 9000)}, made)
+		if !c.until(5000*ms, func() bool { return made.calls > 0 }) || made.created() != nil {
+			t.Fatalf("create: %v", made.created())
+		}
+	}
+	size, _, err := l.node.store.readPiece(l.node.store.snapshot.At, 0)
+	must(t, err)
+	if size <= pullBytesMax {
+		t.Fatalf("snapshot of %d bytes", size)
+	}
+	behind.start()
+	o.start()
+	c.settle()
+	c.check()
+	if o.image().NumPartitions() != 45_000 || behind.image().NumPartitions() != 45_000 {
+		t.Fatalf("%d and %d partitions", o.image().NumPartitions(), behind.image().NumPartitions())
+	}
+}
