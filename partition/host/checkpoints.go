@@ -16,6 +16,32 @@ type checkpointFiles struct {
 	mu sync.Mutex
 	// What the files hold.
 	recovery, starts, highWatermarks checkpoint.Offsets
+
+	// loweringMu guards lowering: recovery points that are to be lowered soon. Many
+	// partitions follow another leader at once; one write does for all of them.
+	loweringMu sync.Mutex
+	lowering   checkpoint.Offsets
+}
+
+// willLower announces a lowerRecoveryPoint.
+func (d *Dir) willLower(tp model.TopicPartition, to model.Offset) {
+	d.files.loweringMu.Lock()
+	defer d.files.loweringMu.Unlock()
+	if d.files.lowering == nil {
+		d.files.lowering = make(checkpoint.Offsets)
+	}
+	if at, ok := d.files.lowering[tp]; !ok || to < at {
+		d.files.lowering[tp] = to
+	}
+}
+
+// takeLowering returns what was announced.
+func (d *Dir) takeLowering() checkpoint.Offsets {
+	d.files.loweringMu.Lock()
+	defer d.files.loweringMu.Unlock()
+	all := d.files.lowering
+	d.files.lowering = nil
+	return all
 }
 
 // readOffsets reads a checkpoint file; what can't be read counts as absent.
@@ -30,15 +56,21 @@ func (d *Dir) readOffsets(name string, logger *zap.Logger) checkpoint.Offsets {
 }
 
 // lowerRecoveryPoint takes back, durably, a promise that is about to be broken
-// by a truncation.
+// by a truncation, and with it all others of which that was announced.
 func (d *Dir) lowerRecoveryPoint(tp model.TopicPartition, to model.Offset) error {
 	d.files.mu.Lock()
 	defer d.files.mu.Unlock()
 	if at, ok := d.files.recovery[tp]; !ok || at <= to {
 		return nil
 	}
-	d.files.recovery[tp] = to
-	return checkpoint.WriteOffsets(d.fs, d.file(checkpoint.RecoveryPointFile), d.files.recovery)
+	next := maps.Clone(d.files.recovery)
+	next[tp] = to
+	for other, low := range d.takeLowering() { // order-free: each is its own
+		if at, ok := next[other]; ok && low < at {
+			next[other] = low
+		}
+	}
+	return d.writeOffsets(checkpoint.RecoveryPointFile, &d.files.recovery, next)
 }
 
 // writeRecoveryPoints replaces the recovery point file.

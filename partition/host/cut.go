@@ -60,7 +60,10 @@ func (h *Hosted) startCut(now model.Now, w partition.Write, out *loop.Outbox) {
 }
 
 // Deliver hands the job to the directory's flusher.
-func (j *cutJob) Deliver(model.Now) { j.h.dir.flusher.Submit(j, true) }
+func (j *cutJob) Deliver(model.Now) {
+	j.h.dir.willLower(j.h.tp, j.lowered)
+	j.h.dir.flusher.Submit(j, true)
+}
 
 // Run does the write, unless it was cancelled.
 func (j *cutJob) Run() {

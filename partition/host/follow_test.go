@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/tidemark/tidemark/controller/metadata"
@@ -256,5 +257,49 @@ func TestSelfFencing(t *testing.T) {
 	n.send(p.hosted(1), 1, batchOf(1, -1, 0)).want(t, 0, 2)
 	if s := p.hosted(1).State(); s.LeaderEpoch != 0 {
 		t.Errorf("epoch %d, want the same", s.LeaderEpoch)
+	}
+}
+
+// TestLoweringIsShared: the recovery points of many partitions that are cut at
+// once are lowered by one write; one that fails lowers nothing, and the next
+// attempt writes.
+func TestLoweringIsShared(t *testing.T) {
+	n, _ := leading(t, nil)
+	d := n.dirs.All()[0]
+	tp := func(p int32) model.TopicPartition { return model.TopicPartition{Topic: "t", Partition: p} }
+	points := checkpoint.Offsets{tp(0): 10, tp(1): 20, tp(2): 30}
+	if err := d.writeRecoveryPoints(func() checkpoint.Offsets { return points }); err != nil {
+		t.Fatal(err)
+	}
+	file := func() checkpoint.Offsets {
+		got, err := checkpoint.ReadOffsets(n.fs, "/data/"+checkpoint.RecoveryPointFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	usable, total, err := n.disk.Free("/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.disk.SetCapacity(total - usable)
+	if err := d.lowerRecoveryPoint(tp(0), 4); err == nil {
+		t.Fatal("lowered on a full disk")
+	}
+	n.disk.SetCapacity(0)
+	d.willLower(tp(0), 4)
+	d.willLower(tp(1), 9)
+	d.willLower(tp(1), 7)
+	d.willLower(tp(2), 99) // not lower than it is
+	d.willLower(tp(3), 1)  // not there
+	if err := d.lowerRecoveryPoint(tp(0), 4); err != nil {
+		t.Fatal(err)
+	}
+	want := checkpoint.Offsets{tp(0): 4, tp(1): 7, tp(2): 30}
+	if got := file(); !maps.Equal(got, want) {
+		t.Errorf("the file says %v, want %v", got, want)
+	}
+	if err := d.lowerRecoveryPoint(tp(1), 7); err != nil {
+		t.Fatal(err)
 	}
 }
