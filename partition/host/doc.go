@@ -14,10 +14,17 @@
 // set of log directories with their locks, identities and the evidence of how
 // the process stopped before.
 //
+// A fetchLoop fetches from one leader what follows it here: a loop around a
+// fetcher.Fetcher and a connection that Deps.Leaders opens. Answers go through the
+// partitions' loops and come back as progress; the bytes of an answer are held
+// until they are appended. A write that cuts a log (cut.go) is done by the
+// directory's flusher; until it is done the log is its, and messages for the
+// partition are parked.
+//
 // Goroutines: a flusher for each log directory, loaders while starting and
 // stopping. Everything periodic runs on the Runtime's spares. Locks: the index
-// of partitions, a Hosted's list of unanswered produces, a directory's
-// checkpoint files, the fetch session cache; none is held while another is taken.
+// of partitions, the index of fetch loops, a Hosted's list of unanswered produces, a directory's
+// checkpoint files and the list of what it is to lower, the fetch session cache; none is held while another is taken.
 //
 // Files that it writes beside Kafka's are described in docs/formats.
 package host
