@@ -46,18 +46,29 @@ func (b *Broker) PagesAddr() string {
 // show tells the pages of the parts that build has made.
 func (b *Broker) show() {
 	b.quorum.Subscribe(b.pages.node.Image)
-	b.pages.node.Built(inspect.Parts{
+	p := inspect.Parts{
 		Self: b.config.NodeID, RT: b.rt, Group: b.world.Group, Quorum: b.quorum,
 		Dirs: b.dirs, Replicas: b.replicas, Sessions: b.sessions, Epoch: b.epoch,
-		Depths: b.depths,
-	})
+		Depths: b.depths, Fetches: b.parked.len, Stall: b.config.Own.IOStallTimeout,
+	}
+	if b.voter != nil {
+		p.Voter = b.voter
+	}
+	if m := b.membership; m != nil {
+		p.Heartbeats = func() (sent, failed int64) { return m.counted.sent.Load(), m.counted.failed.Load() }
+	}
+	b.pages.node.Built(p)
 }
 
 // depths returns how many messages wait for each of the node's own loops.
 func (b *Broker) depths() []inspect.Depth {
 	all := []inspect.Depth{{Loop: "images", Waiting: b.publisher.waiting()}}
+	if q, ok := b.quorum.(interface{ Backlog() int }); ok {
+		all = append(all, inspect.Depth{Loop: "quorum", Waiting: q.Backlog()})
+	}
 	if b.membership != nil {
-		all = append(all, inspect.Depth{Loop: "membership", Waiting: b.membership.box.Len()})
+		all = append(all, inspect.Depth{Loop: "membership", Waiting: b.membership.box.Len()},
+			inspect.Depth{Loop: "isr", Waiting: b.alters.box.Len()})
 	}
 	return all
 }

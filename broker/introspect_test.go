@@ -63,7 +63,7 @@ func TestPagesOfARunningBroker(t *testing.T) {
 	c.produce("seen", 1, batch)
 	c.fetched(fetchOf("seen", 1, 0, 1<<20), 12)
 
-	wantReport(t, b, "/healthz", 200, "+process: running ", "+directories: 1 of 1 in use", "+loops: ", "+disks: ")
+	wantReport(t, b, "/healthz", 200, "+process: running ", "+directories: 1 of 1 in use", "+loops: ", "+controller: the quorum's loop answers", "+disks: ")
 	wantReport(t, b, "/readyz", 200, "+quorum: controller 1, epoch ", "+partitions: 2 of 2 loaded", "+registration: broker epoch ", "+listeners: ")
 	b.pages.node.Stopping()
 	wantReport(t, b, "/readyz", 503, "+quorum: ", "+partitions: ", "+registration: ", "-listeners: stopping")
@@ -129,5 +129,5 @@ func TestPagesOfABrokerInTrouble(t *testing.T) {
 	wantReport(t, b, "/readyz", 503, "+quorum: ", "+partitions: ", "-registration: another process", "+listeners: ")
 	b.brokerEpoch.Store(epoch)
 	b.fail(io.ErrUnexpectedEOF)
-	wantReport(t, b, "/healthz", 503, "-process: unexpected EOF", "+directories: ", "+loops: ", "+disks: ")
+	wantReport(t, b, "/healthz", 503, "-process: unexpected EOF", "+directories: ", "+loops: ", "+controller: ", "+disks: ")
 }

@@ -31,14 +31,15 @@ type membership struct {
 	// What follows belongs to the loop.
 
 	epoch    model.BrokerEpoch
-	next     model.Instant // when the next heartbeat is due; Never while none is
-	out      bool          // a request is on its way
-	sentAt   model.Instant // when it was sent
-	hurried  bool          // the next one is due when this one is answered
-	beats    int64         // heartbeats sent
-	onMember func(error)   // told once, when unfenced or refused
-	onLeft   func()        // told once, when the controller lets this broker go
-	leaveBy  model.Instant // when it goes without
+	next     model.Instant                       // when the next heartbeat is due; Never while none is
+	out      bool                                // a request is on its way
+	sentAt   model.Instant                       // when it was sent
+	hurried  bool                                // the next one is due when this one is answered
+	beats    int64                               // heartbeats sent
+	counted  struct{ sent, failed atomic.Int64 } // for those who look from outside
+	onMember func(error)                         // told once, when unfenced or refused
+	onLeft   func()                              // told once, when the controller lets this broker go
+	leaveBy  model.Instant                       // when it goes without
 	damage   damageReporter
 	stopped  bool
 }
@@ -289,6 +290,7 @@ func (g *goodbye) Deliver(model.Now) { g.done() }
 // failed is told that no controller answered, or that it refused.
 func (m *membership) failed(now model.Now, err error, out *loop.Outbox) {
 	m.out = false
+	m.counted.failed.Add(1)
 	switch {
 	case m.epoch == model.NoBrokerEpoch:
 		m.member(err)
@@ -342,6 +344,7 @@ func (m *membership) Tick(now model.Now, out *loop.Outbox) {
 	}
 	m.out, m.next, m.sentAt = true, model.Never, now.Mono
 	m.beats++
+	m.counted.sent.Add(1)
 	req := kmsg.NewPtrBrokerHeartbeatRequest()
 	req.Version = 1
 	req.BrokerID, req.BrokerEpoch = int32(m.b.config.NodeID), int64(m.epoch)

@@ -29,6 +29,13 @@ func (s *parkedFetches) add(p *pendingFetch) bool {
 	return true
 }
 
+// len returns how many fetches wait.
+func (s *parkedFetches) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
 func (s *parkedFetches) remove(p *pendingFetch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

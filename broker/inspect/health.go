@@ -29,6 +29,9 @@ func (n *Node) Health() admin.Report {
 	}
 	r.Add(p.directories())
 	r.Add(p.pulse())
+	if p.Voter != nil {
+		r.Add(n.quorumPulse(p))
+	}
 	if p.Replicas != nil {
 		r.Add(p.disks())
 	}
@@ -64,6 +67,30 @@ func (p *Parts) pulse() admin.Check {
 	case <-patience.C:
 		return admin.Check{Name: "loops", Detail: fmt.Sprintf("nothing was taken up for %v: every spare goroutine waits", pulseMax)}
 	}
+}
+
+// quorumPulse sees whether the metadata quorum's loop gets to what waits. A flush
+// may hold it up for a while; one that takes longer than disks may is an alarm.
+func (n *Node) quorumPulse(p *Parts) admin.Check {
+	done := make(chan struct{})
+	if n.touchedAt.CompareAndSwap(0, max(1, int64(p.RT.Now().Mono))) {
+		p.Voter.Touch(func() {
+			n.touchedAt.Store(0)
+			close(done)
+		})
+		patience := time.NewTimer(pulseMax)
+		defer patience.Stop()
+		select {
+		case <-done:
+		case <-patience.C:
+		}
+	}
+	at := n.touchedAt.Load()
+	if at == 0 {
+		return admin.Check{Name: "controller", OK: true, Detail: "the quorum's loop answers"}
+	}
+	silent := time.Duration(p.RT.Now().Mono - model.Instant(at))
+	return admin.Check{Name: "controller", OK: silent < p.Stall, Detail: fmt.Sprintf("the quorum's loop has not answered for %v", silent.Round(time.Millisecond))}
 }
 
 func (p *Parts) disks() admin.Check {

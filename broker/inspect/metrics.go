@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/controller/quorum"
@@ -29,10 +30,14 @@ func (n *Node) Collect(s *metrics.Sink) {
 	n.collectCluster(s, img)
 	p.collectQuorum(s, d)
 	p.collectLoops(s)
+	if p.Voter != nil {
+		s.Durations(metadataFlushTime, p.Voter.Flushes())
+	}
 	if p.Replicas != nil {
 		s.Set(brokerState, p.state(img))
 		p.collectReplicas(s, img)
 		p.collectDirs(s)
+		p.collectLiveness(s)
 		sessions, evicted := p.Sessions.Len()
 		s.Count(fetchSessions, int64(sessions))
 		s.Count(fetchSessionsEvicted, evicted)
@@ -131,14 +136,27 @@ func (p *Parts) collectLoops(s *metrics.Sink) {
 	if p.Replicas == nil {
 		return
 	}
-	var sum, most int
+	var sum, most, produces int
 	for _, h := range p.Replicas.All() {
 		waiting := h.Backlog()
+		produces += h.Waiting()
 		sum += waiting
 		most = max(most, waiting)
 	}
 	s.Count(loopWaiting, int64(sum), "partitions")
 	s.Count(loopWaitingMax, int64(most))
+	s.Count(producesWaiting, int64(produces))
+	s.Count(fetchesWaiting, int64(p.Fetches()))
+}
+
+// collectLiveness tells how this broker stands with the controller.
+func (p *Parts) collectLiveness(s *metrics.Sink) {
+	sent, failed := p.Heartbeats()
+	s.Count(heartbeats, sent)
+	s.Count(heartbeatFailures, failed)
+	if at := p.Replicas.LastHeard(); at > 0 {
+		s.Set(controllerAge, time.Duration(p.RT.Now().Mono-at).Seconds())
+	}
 }
 
 func (p *Parts) collectDirs(s *metrics.Sink) {
@@ -201,6 +219,7 @@ func (p *Parts) collectReplicas(s *metrics.Sink, img *metadata.Image) {
 	s.Count(isrRefused, c.ISRRefusals)
 	s.Count(led, c.Led)
 	s.Count(followed, c.Followed)
+	s.Count(cutOffs, c.CutOffs)
 	s.Count(appendsRefused, c.AppendsRefused)
 	s.Count(quarantined, c.Quarantined)
 	s.Count(stalls, c.Stalls)

@@ -2,12 +2,14 @@ package inspect
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/lifecycle"
 	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/metrics"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol/server"
@@ -19,6 +21,14 @@ type Quorum interface {
 	Describe() *quorum.Description
 }
 
+// Voter is this node's member of the quorum.
+type Voter interface {
+	// Touch has done called once the member's loop has got to it.
+	Touch(done func())
+	// Flushes returns how long flushes of the metadata log took.
+	Flushes() metrics.Reading
+}
+
 // Parts are those of a node that there is something to tell of. A node without a
 // role lacks the parts of that role: they are nil.
 type Parts struct {
@@ -28,12 +38,20 @@ type Parts struct {
 	Group *lifecycle.Group
 	// Quorum is never nil.
 	Quorum Quorum
+	// Voter is the quorum's member here; nil without a vote.
+	Voter Voter
 
 	Dirs     *host.Dirs
 	Replicas *host.ReplicaManager
 	Sessions *host.FetchSessionCache
 	// Epoch returns this incarnation's number, NoBrokerEpoch before it registered.
 	Epoch func() model.BrokerEpoch
+	// Heartbeats returns how many were sent and how many of them had no answer.
+	Heartbeats func() (sent, failed int64)
+	// Fetches returns how many wait for data.
+	Fetches func() int
+	// Stall is how long a disk may take before that is an alarm.
+	Stall time.Duration
 	// Depths returns how many messages wait for each of the node's own loops.
 	Depths func() []Depth
 }
@@ -54,6 +72,9 @@ type Node struct {
 	parts     atomic.Pointer[Parts]
 	server    atomic.Pointer[server.Server]
 	stopping  atomic.Bool
+	// touchedAt is when the quorum's loop was asked for a sign of life that has
+	// not come yet, 0 if it has.
+	touchedAt atomic.Int64
 }
 
 // New returns a node that has no parts yet.

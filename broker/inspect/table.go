@@ -80,6 +80,14 @@ const (
 	flushTime
 	flushQueue
 
+	heartbeats
+	heartbeatFailures
+	controllerAge
+	cutOffs
+	producesWaiting
+	fetchesWaiting
+	metadataFlushTime
+
 	loopWaiting
 	loopWaitingMax
 
@@ -183,6 +191,14 @@ var table = [...]metrics.Metric{
 	dirTotal:    {Name: "tidemark_log_dir_total_bytes", Kind: metrics.Gauge, Labels: []string{"dir"}, Help: "Size of the directory's file system"},
 	flushTime:   {Name: "tidemark_fsync_duration_seconds", Kind: metrics.Durations, Labels: []string{"dir"}, Help: "Flushes of partitions' logs to the disk"},
 	flushQueue:  {Name: "tidemark_fsync_queue", Kind: metrics.Gauge, Labels: []string{"dir"}, Help: "Flushes that wait for the disk"},
+
+	heartbeats:        {Name: "tidemark_heartbeats_total", Kind: metrics.Counter, Help: "Heartbeats sent to the active controller"},
+	heartbeatFailures: {Name: "tidemark_heartbeat_failures_total", Kind: metrics.Counter, Help: "Heartbeats and registrations that had no answer, or a refusal"},
+	controllerAge:     {Name: "tidemark_controller_heard_age_seconds", Kind: metrics.Gauge, Help: "Time since this broker heard a controller whose term a quorum had confirmed"},
+	cutOffs:           {Name: "tidemark_partition_cut_offs_total", Kind: metrics.Counter, Help: "Times that a leader here stopped taking writes because it heard neither a controller nor its followers"},
+	producesWaiting:   {Name: "tidemark_produces_waiting", Kind: metrics.Gauge, Help: "Batches that wait for replicas or for the disk"},
+	fetchesWaiting:    {Name: "tidemark_fetches_waiting", Kind: metrics.Gauge, Help: "Fetches that wait for data"},
+	metadataFlushTime: {Name: "tidemark_metadata_fsync_duration_seconds", Kind: metrics.Durations, Help: "Flushes of the metadata log to the disk"},
 
 	loopWaiting:    {Name: "tidemark_loop_messages_waiting", Kind: metrics.Gauge, Labels: []string{"loop"}, Help: "Messages that wait for a loop; those of all partitions together"},
 	loopWaitingMax: {Name: "tidemark_loop_messages_waiting_max", Kind: metrics.Gauge, Help: "Messages that wait for the partition that has most of them"},

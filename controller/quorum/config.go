@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/metrics"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/internal/vfs"
@@ -121,6 +122,8 @@ type Config struct {
 	RT     loop.Runtime
 	Logger *zap.Logger
 	Rand   *rand.Rand
+
+	flushes *metrics.Histogram // of the metadata log; New makes it
 }
 
 // used reports whether the node has a past.

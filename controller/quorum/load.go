@@ -119,7 +119,7 @@ func unreadable(dir string, err error) error {
 // it can be believed; nothing was changed then.
 func load(o Config, dir string, now model.Now) (*storage, loaded, error) {
 	var l loaded
-	s := &storage{fs: o.FS, dir: dir}
+	s := &storage{fs: o.FS, dir: dir, rt: o.RT, flushes: o.flushes}
 	var err error
 	if s.hard, err = readHardState(o.FS, dir); err != nil {
 		return nil, l, unreadable(dir, err)

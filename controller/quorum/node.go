@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/metrics"
 	"github.com/tidemark/tidemark/internal/model"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -132,6 +133,7 @@ const (
 	kindAskRead // confirm those that wait
 	kindLost    // the connection to a peer broke
 	kindResign  // hand the leadership over
+	kindTouch   // tell that this was reached
 )
 
 // message is what enters the loop.
@@ -159,6 +161,7 @@ type answer struct {
 
 // New returns a node that has touched nothing yet.
 func New(config Config) *Node {
+	config.flushes = new(metrics.Histogram)
 	if config.SegmentBytes <= 0 {
 		config.SegmentBytes = defaultSegmentBytes
 	}

@@ -339,7 +339,15 @@ func TestRealTime(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	touched := make(chan struct{}, 2)
+	n.Touch(func() { touched <- struct{}{} })
+	<-touched
+	if f := n.Flushes(); f.Count == 0 || f.Sum <= 0 || f.Sum > time.Since(began) {
+		t.Errorf("%d flushes took %s", f.Count, f.Sum)
+	}
 	n.Stop(true)
+	n.Touch(func() { touched <- struct{}{} }) // also after the end
+	<-touched
 	began = time.Now()
 	again := newTestNode(t, settings{fs: fs, config: func(c *Config) { c.RT, c.Dir = rt, dir }})
 	if err := again.Start(); err != nil {

@@ -97,7 +97,7 @@ func (s *storage) flush() error {
 	if job == nil {
 		return nil
 	}
-	return s.plog.FinishFlush(job, job.Run())
+	return s.plog.FinishFlush(job, s.timed(job.Run))
 }
 
 // truncate removes the entries from index on.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/metrics"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
@@ -42,6 +44,9 @@ type storage struct {
 	// looks here afterwards.
 	broken error
 	buf    []byte
+
+	rt      loop.Runtime
+	flushes *metrics.Histogram // nil: not counted
 }
 
 // termRun begins at index and lasts to the next run.

@@ -35,6 +35,8 @@ func (n *Node) Handle(now model.Now, msg message, out *loop.Outbox) {
 		n.answerPrivate(now, msg.private, out)
 	case kindResign:
 		n.handOver(now, msg.done, out)
+	case kindTouch:
+		out.Add(&touched{msg.done})
 	default:
 		if !n.closed && n.failure == nil {
 			n.handle(now, msg, out)

@@ -22,6 +22,9 @@ type Stats struct {
 	Stalls int64
 	// Led and Followed count the turns of a role.
 	Led, Followed int64
+	// CutOffs are the times that a leader here stopped taking writes because it
+	// heard neither a controller nor its followers.
+	CutOffs int64
 	// ISRExpansions and ISRShrinks were agreed on by the cluster, ISRRefusals
 	// weren't; all three are counted by the leader.
 	ISRExpansions, ISRShrinks, ISRRefusals int64
@@ -36,7 +39,7 @@ func (m *ReplicaManager) Stats() Stats {
 	c := &m.counters
 	return Stats{
 		AppendsRefused: c.refused.Load(), Quarantined: c.quarantined.Load(), Stalls: c.stalls.Load(),
-		Led: c.led.Load(), Followed: c.followed.Load(),
+		Led: c.led.Load(), Followed: c.followed.Load(), CutOffs: c.cutOffs.Load(),
 		ISRExpansions: c.expansions.Load(), ISRShrinks: c.shrinks.Load(), ISRRefusals: c.refusals.Load(),
 		Truncations: c.cuts.Load(), TruncatedBytes: c.cutBytes.Load(), TruncatedRecords: c.cutRecords.Load(),
 		BelowHighWatermark: c.belowHW.Load(),
@@ -46,10 +49,21 @@ func (m *ReplicaManager) Stats() Stats {
 // Applied returns the metadata offset of the newest image in force here.
 func (m *ReplicaManager) Applied() model.Offset { return model.Offset(m.imageAt.Load()) }
 
+// LastHeard returns when a controller whose term a quorum had confirmed was heard
+// last, 0 if never.
+func (m *ReplicaManager) LastHeard() model.Instant { return model.Instant(m.heardAt.Load()) }
+
+// Waiting returns how many produces have no answer yet.
+func (h *Hosted) Waiting() int {
+	h.unanswered.mu.Lock()
+	defer h.unanswered.mu.Unlock()
+	return h.unanswered.n
+}
+
 // counters are the numbers behind Stats. They count what is rare.
 type counters struct {
 	refused, quarantined, stalls        atomic.Int64
-	led, followed                       atomic.Int64
+	led, followed, cutOffs              atomic.Int64
 	expansions, shrinks, refusals       atomic.Int64
 	cuts, cutBytes, cutRecords, belowHW atomic.Int64
 }
@@ -71,6 +85,8 @@ func (c *counters) count(ev *partition.Event, had []model.BrokerID) {
 		c.led.Add(1)
 	case partition.EventFollower:
 		c.followed.Add(1)
+	case partition.EventCutOff:
+		c.cutOffs.Add(1)
 	case partition.EventISRCommitted:
 		if len(ev.ISR) < len(had) {
 			c.shrinks.Add(1)
