@@ -326,8 +326,16 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 	var units [][]metadata.Record
 	for _, tp := range d.Replicas {
 		t, p := view.TopicByID(tp.TopicID), view.PartitionByID(tp)
-		if p == nil || len(p.Replicas) == 1 || !p.InISR(b.ID) && !p.InELR(b.ID) {
+		if p == nil || len(p.Replicas) == 1 || !p.HasReplica(b.ID) {
 			continue // a sole replica still serves what it can
+		}
+		end := &metadata.ReplicaEnd{Broker: b.ID, TopicID: tp.TopicID, Partition: tp.Partition, End: metadata.ReplicaDamaged}
+		if !p.InISR(b.ID) && !p.InELR(b.ID) {
+			// The leader's wish to take it in may be under way: it is for an older epoch now.
+			r := metadata.NewPartitionChange(tp.TopicID, tp.Partition)
+			r.ISR = p.ISR
+			units = append(units, []metadata.Record{r, end})
+			continue
 		}
 		ch := c.change(s, t, tp.Partition)
 		ch.lost, ch.isr = b.ID, metadata.Without(p.ISR, b.ID)
@@ -335,8 +343,7 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 			ch.passed = p.LastKnown // it lives
 		}
 		if r := ch.build(); r != nil {
-			units = append(units, []metadata.Record{r,
-				&metadata.ReplicaEnd{Broker: b.ID, TopicID: tp.TopicID, Partition: tp.Partition, End: metadata.ReplicaDamaged}})
+			units = append(units, []metadata.Record{r, end})
 		}
 	}
 	return units

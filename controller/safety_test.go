@@ -57,6 +57,9 @@ const safetyBrokers = 3
 type safety struct {
 	*world
 	rng *rand.Rand
+	// damaged: a replica was, or a broker was forgotten: some partition may have no
+	// leader for good.
+	damaged bool
 	// careful: minimum ISR 2, no unclean elections by choice, and power is lost
 	// only while every partition has two live members in sync.
 	careful bool
@@ -179,10 +182,50 @@ func (s *safety) step() {
 		s.arrive()
 	case 11:
 		s.administrate()
+	case 12:
+		s.due()
+	case 13:
+		if !s.careful {
+			s.damage(b)
+		}
 	default:
 		for range 3 {
 			s.produce()
 		}
+	}
+}
+
+// due does what time asks for.
+func (s *safety) due() {
+	s.c.Wake(s.now)
+	for {
+		r, more := s.c.Expire(s.now, s.c.Image())
+		if !more {
+			return
+		}
+		s.apply(r)
+	}
+}
+
+// damage quarantines a replica of a running broker, or an administrator forgets
+// one that is down.
+func (s *safety) damage(b model.BrokerID) {
+	reg := s.c.Image().Broker(b)
+	switch {
+	case reg == nil:
+	case s.brokers[b].alive:
+		s.damaged = true
+		_, tp, _ := s.anyPartition()
+		m := s.parts[tp]
+		m.wiped[b] = m.wiped[b] || m.has[b] > 0
+		m.has[b] = 0
+		s.brokers[b].unknown = true // until the report is carried out
+		s.handle(Command{Damage: &DamageReport{Broker: b, Epoch: reg.Epoch, Replicas: []model.TopicIDPartition{tp}}})
+		s.brokers[b].unknown = false
+	case s.rng.IntN(4) == 0:
+		req := kmsg.NewPtrUnregisterBrokerRequest()
+		req.BrokerID = int32(b)
+		s.handle(Command{Request: req})
 	}
 }
 
@@ -411,20 +454,13 @@ func (s *safety) settle() {
 			s.handle(Command{Request: s.heartbeatRequest(b)})
 		}
 		s.now.Mono += model.Instant(s.c.config.RecoveryWait)
-		s.c.Wake(s.now)
-		for {
-			r, more := s.c.Expire(s.now, s.c.Image())
-			if !more {
-				break
-			}
-			s.apply(r)
-		}
+		s.due()
 	}
 	for t := range s.c.Image().Topics() {
 		for n, p := range t.Partitions {
 			tp := model.TopicIDPartition{TopicID: t.ID, Partition: int32(n)}
 			lost := slices.ContainsFunc(p.LastKnown, func(b model.BrokerID) bool { return s.brokers[b].disk > 0 })
-			if p.Leader == model.NoLeader && !lost {
+			if p.Leader == model.NoLeader && !lost && !s.damaged {
 				s.t.Fatalf("no leader when all brokers are back: %s-%d %s; held %v", t.Name, n, p, s.parts[tp].has[1:])
 			}
 		}
