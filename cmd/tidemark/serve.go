@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,7 +77,7 @@ func serve(ctx context.Context, cfg *config.Broker, io streams) error {
 		return err
 	}
 	_, err = fmt.Fprintf(io.out, "tidemark ready listener=%s node=%d cluster=%s data=%s ms=%d\n",
-		b.Addr(), cfg.NodeID, b.ClusterID(), cfg.DataDir, time.Since(io.start).Milliseconds())
+		b.Addr(), cfg.NodeID, b.ClusterID(), dataPlace(cfg), time.Since(io.start).Milliseconds())
 	if err != nil {
 		return fmt.Errorf("write ready line: %w", err)
 	}
@@ -112,4 +114,13 @@ func newLogger(out io.Writer, level string) *zap.Logger {
 		at = zapcore.InfoLevel
 	}
 	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(out)), at))
+}
+
+// dataPlace says where the node's data lies: its data directory, or the log
+// directories if they were set to lie elsewhere.
+func dataPlace(cfg *config.Broker) string {
+	if slices.Equal(cfg.LogDirs, []string{cfg.DataDir + "/log"}) {
+		return cfg.DataDir
+	}
+	return strings.Join(cfg.LogDirs, ",")
 }
