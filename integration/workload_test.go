@@ -114,7 +114,13 @@ func (w *workload) told(x *send, r *kgo.Record, err error) {
 		w.mu.Unlock()
 		return
 	}
-	w.failed.Add(1)
+	// A connection that is closed on its first request makes this client give a
+	// record up: it takes it for a sign of TLS or SASL. A broker that stops or
+	// starts may well do so.
+	var first *kgo.ErrFirstReadEOF
+	if !errors.As(err, &first) {
+		w.failed.Add(1)
+	}
 	w.mu.Lock()
 	if w.firstErr == nil {
 		w.firstErr = fmt.Errorf("%v %v: %w", x.p, x.s, err)
