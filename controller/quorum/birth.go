@@ -43,7 +43,7 @@ func newBirth(own *identity) *birth {
 
 // askVoters asks everybody who has not answered or may have moved on since.
 func (n *Node) askVoters(now model.Now) {
-	b, q := n.birth, &probeRequest{Node: n.config.NodeID, Listed: n.config.listed()}
+	b, q := n.birth, &probeRequest{Node: n.config.NodeID, Directory: n.id, Listed: n.config.listed()}
 	b.askAt = now.Mono + askAgain
 	if b.rounds++; b.rounds > quietRounds {
 		n.missing()

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.etcd.io/raft/v3"
 )
 
 // seedsFrom returns the range of seeds to run: QUORUM_SEEDS=from-to or the
@@ -176,18 +177,37 @@ func (n *nemesis) act() {
 // while the others elect: what it promised must be on its disk.
 func (n *nemesis) killAgain(m *simNode) {
 	c := n.c
-	for range 1 + c.rng.IntN(6) {
-		c.after(model.Instant(c.rng.Int64N(int64(4*c.delayMax+40*ms))), func() {
-			if m.up && !c.calm {
-				n.sum.crashes++
-				m.crash(false)
-				m.start()
-			}
-		})
+	again := func() {
+		if m.up && !c.calm {
+			n.sum.crashes++
+			m.crash(false)
+			m.start()
+		}
 	}
-	n.sum.crashes++
-	m.crash(false)
-	m.start()
+	again()
+	for _, o := range c.all {
+		if o != m && o.node != nil {
+			life := o.life
+			c.after(c.delay(), func() {
+				if o.up && o.life == life {
+					o.node.PeerLost(m.id, true)
+				}
+			})
+		}
+	}
+	end := c.sim.Now() + 4*c.delayMax + 100*ms
+	var watch func()
+	watch = func() {
+		if c.sim.Now() < end && !c.calm {
+			for _, o := range c.all {
+				if o != m && o.up && o.node != nil && o.node.raft != nil && o.node.raft.BasicStatus().RaftState == raft.StateCandidate && c.rng.IntN(8) == 0 {
+					c.after(model.Instant(c.rng.Int64N(int64(2*c.delayMax))), again)
+				}
+			}
+			c.after(5*ms, watch)
+		}
+	}
+	watch()
 }
 
 // changeVoters removes a voter that is none any more, or adds one that is not,
@@ -288,6 +308,9 @@ func (n *nemesis) command(m *simNode) {
 func (n *nemesis) isolate(m *simNode, oneway bool, back model.Instant) {
 	c := n.c
 	inbound := c.rng.IntN(2) == 0
+	if m == c.leader() && c.rng.IntN(2) == 0 {
+		n.depose(m)
+	}
 	for _, o := range c.all {
 		if o == m || c.rng.IntN(4) == 0 {
 			continue
@@ -302,6 +325,29 @@ func (n *nemesis) isolate(m *simNode, oneway bool, back model.Instant) {
 		c.after(back, func() {
 			delete(c.cut, in)
 			delete(c.cut, out)
+		})
+	}
+}
+
+// depose makes the others believe that the leader is dead, and asks it for some
+// time whether it still leads.
+func (n *nemesis) depose(m *simNode) {
+	c, life := n.c, m.life
+	for _, o := range c.all {
+		if o != m && o.node != nil {
+			life := o.life
+			c.after(c.delay(), func() {
+				if o.up && o.life == life {
+					o.node.PeerLost(m.id, true)
+				}
+			})
+		}
+	}
+	for range 10 {
+		c.after(model.Instant(c.rng.Int64N(int64(900*ms))), func() {
+			if m.up && m.life == life {
+				c.confirm(m, func() { n.sum.confirmed++ })
+			}
 		})
 	}
 }
@@ -338,4 +384,38 @@ func TestSameSeedSameRun(t *testing.T) {
 	if trace() != trace() {
 		t.Fatal("two runs of one seed differ")
 	}
+}
+
+// runDuels lets the leader of three voters die and come back again and again
+// while the two others stand for its place.
+func runDuels(t testing.TB, seed uint64) *cluster {
+	c := seeded(t, seed, 3)
+	c.delayMax = 60 * ms
+	n := &nemesis{c: c, sum: &tally{}}
+	c.startAll()
+	for range 60 {
+		if !c.until(10_000*ms, func() bool { return c.leader() != nil }) {
+			break
+		}
+		c.run(model.Instant(c.rng.Int64N(int64(300 * ms))))
+		if l := c.leader(); l != nil {
+			c.register(l)
+			n.killAgain(l)
+		}
+		c.run(model.Instant(c.rng.Int64N(int64(500 * ms))))
+	}
+	c.settle()
+	return c
+}
+
+// TestDuels: no term has two leaders, however often a voter forgets what is not
+// on its disk.
+func TestDuels(t *testing.T) {
+	elections := 0
+	for seed := range uint64(8) {
+		c := runDuels(t, seed)
+		c.check()
+		elections += c.elected
+	}
+	t.Logf("%d elections", elections)
 }

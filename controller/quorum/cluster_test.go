@@ -460,14 +460,14 @@ func (c *cluster) refused(id model.BrokerID) {
 	}
 }
 
-// leader is the active controller, or nil.
-func (c *cluster) leader() *simNode {
+// leader is the active controller of the highest term, or nil.
+func (c *cluster) leader() (best *simNode) {
 	for _, n := range c.all {
-		if n.up && n.node != nil && n.node.Describe().Active {
-			return n
+		if n.up && n.node != nil && n.node.Describe().Active && (best == nil || n.node.term > best.node.term) {
+			best = n
 		}
 	}
-	return nil
+	return best
 }
 
 // register submits the registration of a broker that nobody else registers, to

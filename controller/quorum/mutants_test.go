@@ -25,7 +25,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestMutantsInSeeds tells in how many seeds each planted bug shows. It takes
+// TestMutantsInSeeds tells in how many seeds (a run and its duels) each planted
+// bug shows. It takes
 // minutes: QUORUM_SEEDS=0-100 runs it.
 func TestMutantsInSeeds(t *testing.T) {
 	if os.Getenv("QUORUM_SEEDS") == "" {
@@ -62,5 +63,8 @@ func mutated(t *testing.T, name string, seed uint64) (err error) {
 		}
 	}()
 	var sum tally
-	return runSeed(t, seed, &sum).first
+	if err := runSeed(t, seed, &sum).first; err != nil {
+		return err
+	}
+	return runDuels(t, seed).first
 }

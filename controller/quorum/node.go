@@ -106,9 +106,8 @@ type Node struct {
 	change   *memberChange
 	// strayAt is when the removal of a learner left behind was last proposed.
 	strayAt model.Instant
-	// ledAt is when this node last knew a leader, soughtAt when it last asked why
-	// it has none.
-	ledAt, soughtAt model.Instant
+	// soughtAt is when this node last knew a leader, or asked why it has none.
+	soughtAt model.Instant
 	// progress of the other members as DescribeQuorum reports it; kept by the
 	// leader.
 	progress map[uint64]*replicaProgress

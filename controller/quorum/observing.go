@@ -3,7 +3,6 @@ package quorum
 import (
 	"errors"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/tidemark/tidemark/controller/metadata"
@@ -106,26 +105,21 @@ func (n *Node) retire(now model.Now, out *loop.Outbox) {
 	n.wake(now, out)
 }
 
-const (
-	// orphanAfter is how long a voter without a leader waits before it asks
-	// whether it still is one.
-	orphanAfter = model.Instant(3 * time.Second)
-	// learnerPatience is how long one that is to become a voter waits: that it is
-	// not yet in the set says nothing.
-	learnerPatience = model.Instant(time.Minute)
-)
+// orphanAfter is how long a member without a leader waits before it asks whether
+// it still is one.
+const orphanAfter = model.Instant(3 * time.Second)
 
 // seekMembership asks the others, when nobody has led this node for long, whether
 // it was removed while it was away: then nobody speaks to it any more.
 func (n *Node) seekMembership(now model.Now) {
-	if n.lead != 0 || n.ledAt == 0 {
-		n.ledAt, n.soughtAt = now.Mono, now.Mono
+	if n.lead != 0 || n.soughtAt == 0 {
+		n.soughtAt = now.Mono
 	}
 	if now.Mono-n.soughtAt < orphanAfter || n.config.Ask == nil {
 		return
 	}
 	n.soughtAt = now.Mono
-	q := &probeRequest{Node: n.config.NodeID, Listed: n.config.listed()}
+	q := &probeRequest{Node: n.config.NodeID, Directory: n.id, Listed: n.config.listed()}
 	for _, v := range n.config.targets(n.ctl.Image()) {
 		node := v.Node
 		n.config.Ask(v, KeyProbe, q.encode(), func(body []byte, err error) {
@@ -135,16 +129,14 @@ func (n *Node) seekMembership(now model.Now) {
 }
 
 // soughtMembership takes an answer. It counts if it is of this cluster and knows
-// more than the whole log of this node: then the set it names is a later one.
+// more than the whole log of this node, in which the entry stands that made it a
+// member: then that was taken back.
 func (n *Node) soughtMembership(now model.Now, a answer, out *loop.Outbox) {
 	p, err := decodeProbeAnswer(a.body)
 	if a.err != nil || err != nil || p.Standing != standingMember || n.lead != 0 || p.Bootstrap != n.store.snapshot.BootstrapHash {
 		return
 	}
-	if now.Mono-n.ledAt < learnerPatience && slices.Contains(n.conf.GetLearners(), n.raftID()) {
-		return
-	}
-	if p.End > n.store.plog.LogEnd() && member(p.Voters, n.raftID()) == nil {
+	if p.End > n.store.plog.LogEnd() && !p.Known {
 		n.logger.Warn("this node is no voter any more", zap.Int32("says", int32(p.Node)))
 		n.retire(now, out)
 	}

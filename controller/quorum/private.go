@@ -68,11 +68,12 @@ func (n *Node) answerPrivate(now model.Now, r *privateRequest, out *loop.Outbox)
 		}
 		answer(raftAnswer(status))
 	case KeyProbe:
-		if _, err := decodeProbeRequest(r.body); err != nil {
+		q, err := decodeProbeRequest(r.body)
+		if err != nil {
 			answer(nil)
 			return
 		}
-		answer(n.standing().encode())
+		answer(n.standing(q).encode())
 	case KeyPull:
 		q, err := decodePullRequest(r.body)
 		if err != nil {
@@ -87,14 +88,14 @@ func (n *Node) answerPrivate(now model.Now, r *privateRequest, out *loop.Outbox)
 }
 
 // standing says what this node is to one that asks before there is a quorum.
-func (n *Node) standing() *probeAnswer {
+func (n *Node) standing(q *probeRequest) *probeAnswer {
 	a := &probeAnswer{Node: n.config.NodeID, Listed: n.config.listed(), Identity: identity{Directory: n.id, ClusterID: n.Image().ClusterID()}}
 	switch n.phase {
 	case phaseBirth:
 		a.Standing, a.Identity = standingVirgin, *n.birth.own
 	case phaseMember:
 		a.Standing, a.Voters, a.Bootstrap = standingMember, n.ctl.Image().Voters(), n.store.snapshot.BootstrapHash
-		a.End = n.ctl.Image().At().Offset.Next()
+		a.Known, a.End = inConf(n.conf, metadata.RaftID(q.Node, q.Directory)), n.ctl.Image().At().Offset.Next()
 	case phaseObserving:
 		a.Standing = standingStranger
 	}

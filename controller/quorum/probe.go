@@ -25,20 +25,22 @@ const (
 // probeRequest asks for a standing. Listed are the node ids of the asker's
 // static quorum, sorted.
 type probeRequest struct {
-	Node   model.BrokerID
-	Listed []model.BrokerID
+	Node      model.BrokerID
+	Directory metadata.DirectoryID
+	Listed    []model.BrokerID
 }
 
 func (q *probeRequest) encode() []byte {
 	e := newEncoder()
 	e.node(q.Node)
+	e.id(q.Directory)
 	encodeNodes(e, q.Listed)
 	return e.b
 }
 
 func decodeProbeRequest(b []byte) (*probeRequest, error) {
 	d := newDecoder(b)
-	q := &probeRequest{Node: d.node(), Listed: decodeNodes(d)}
+	q := &probeRequest{Node: d.node(), Directory: d.id(), Listed: decodeNodes(d)}
 	return q, d.end()
 }
 
@@ -65,9 +67,11 @@ type probeAnswer struct {
 	// Identity is the share in a bootstrap of a virgin node; of others only its
 	// Directory and ClusterID count.
 	Identity identity
-	// Voters are the set that a member knows, End is the exclusive end of what it
-	// has applied, and Bootstrap what set its cluster began with.
+	// Voters are the set that a member knows, Known says that it counts the asker
+	// as a voter or as one that is to become one, End is the exclusive end of what
+	// it has applied, and Bootstrap what set its cluster began with.
 	Voters    []metadata.Voter
+	Known     bool
 	End       model.Offset
 	Bootstrap metadata.Hash
 }
@@ -79,6 +83,7 @@ func (a *probeAnswer) encode() []byte {
 	encodeNodes(e, a.Listed)
 	a.Identity.encode(e)
 	e.bytes(encodeVoters(a.Voters))
+	e.flag(a.Known)
 	e.u64(uint64(a.End))
 	e.id(a.Bootstrap)
 	return e.b
@@ -92,6 +97,7 @@ func decodeProbeAnswer(b []byte) (*probeAnswer, error) {
 	if a.Voters, err = decodeVoters(d.bytes()); err != nil && d.err == nil {
 		d.err = err
 	}
+	a.Known = d.flag()
 	a.End = model.Offset(d.u64())
 	a.Bootstrap = d.id()
 	return a, d.end()
