@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"sync/atomic"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/controller"
@@ -49,26 +51,48 @@ func replyOrClose(r *server.Request, resp kmsg.Response) {
 
 // submitApplied is submit, but done is told only once this broker itself acts on
 // what was decided: a client that was told of a new topic can produce to it
-// here at once.
+// here at once. A broker that is cut off from the metadata answers at the
+// command's deadline all the same.
 func (b *Broker) submitApplied(cmd controller.Command, done completion) {
 	b.submit(cmd, func(resp kmsg.Response, at model.OffsetAndEpoch, err error) {
 		if err != nil {
 			done(resp, at, err)
 			return
 		}
-		b.publisher.await(at.Offset, &appliedReply{done: done, resp: resp, at: at})
+		a := &appliedReply{b: b, done: done, resp: resp, at: at}
+		until := b.rt.Now().Mono + model.Instant(b.config.Server.RequestTimeout)
+		if cmd.Deadline != 0 {
+			until = min(until, cmd.Deadline)
+		}
+		b.rt.SetDeadline(a, until)
+		b.publisher.await(at.Offset, a)
 	})
 }
 
-// appliedReply is the answer to a command, held until the command is in force.
+// appliedReply is the answer to a command, held until the command is in force or
+// its time is up.
 type appliedReply struct {
+	b    *Broker
 	done completion
 	resp kmsg.Response
 	at   model.OffsetAndEpoch
+	told atomic.Bool
 }
 
-// Deliver implements loop.Delivery.
-func (a *appliedReply) Deliver(model.Now) { a.done(a.resp, a.at, nil) }
+// Deliver implements loop.Delivery: it is in force.
+func (a *appliedReply) Deliver(model.Now) {
+	if !a.told.Swap(true) {
+		a.b.rt.SetDeadline(a, model.Never)
+		a.done(a.resp, a.at, nil)
+	}
+}
+
+// TickAt implements loop.Ticker: the time is up.
+func (a *appliedReply) TickAt(model.Now) {
+	if !a.told.Swap(true) {
+		a.done(a.resp, a.at, nil)
+	}
+}
 
 // deadline returns when a request that may take so long has taken too long.
 func (b *Broker) deadline(r *server.Request, millis int32) model.Instant {

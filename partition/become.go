@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/tidemark/tidemark/internal/model"
-	"github.com/tidemark/tidemark/internal/mutant"
 )
 
 // register takes what the cluster has agreed on. An image older than the one
@@ -32,9 +31,6 @@ func (p *Partition) register(now model.Now, r *Registration, out *Output) {
 func (p *Partition) becomeLeader(now model.Now, r *Registration, out *Output) {
 	newEpoch := r.LeaderEpoch > p.mark.LeaderEpoch
 	ledBefore := p.mark.Role == Leader
-	// If an epoch was skipped another may have led in it, and have cut what the
-	// followers had told to hold.
-	ledOn := ledBefore && (r.LeaderEpoch <= p.mark.LeaderEpoch+1 || mutant.On("part-skipped-epoch"))
 	isrChanged := !ledBefore || !slices.Equal(p.isr.committed, r.ISR)
 	changed := r.PartitionEpoch > p.partitionEpoch || !ledBefore
 
@@ -44,7 +40,7 @@ func (p *Partition) becomeLeader(now model.Now, r *Registration, out *Output) {
 	if changed {
 		p.isr.commit(r.ISR)
 	}
-	p.keepRemote(now, newEpoch || !ledBefore, ledOn)
+	p.keepRemote(now, newEpoch || !ledBefore, ledBefore)
 	if newEpoch || !ledBefore {
 		p.abandonFetched(out)
 		p.follow(out)
@@ -67,7 +63,7 @@ func (p *Partition) becomeLeader(now model.Now, r *Registration, out *Output) {
 }
 
 // keepRemote makes p.remote the assigned replicas without this one.
-func (p *Partition) keepRemote(now model.Now, reset, ledOn bool) {
+func (p *Partition) keepRemote(now model.Now, reset, ledBefore bool) {
 	old := p.remote
 	p.remote = make([]replica, 0, len(p.peers))
 	for _, peer := range p.peers {
@@ -80,7 +76,7 @@ func (p *Partition) keepRemote(now model.Now, reset, ledOn bool) {
 			r = old[i]
 		}
 		if reset || i < 0 {
-			r.reset(now, p.mark.LogEnd, p.isr.inCommitted(peer.ID), ledOn && i >= 0)
+			r.reset(now, p.mark.LogEnd, p.isr.inCommitted(peer.ID), ledBefore && i >= 0)
 		}
 		p.remote = append(p.remote, r)
 	}

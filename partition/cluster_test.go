@@ -513,14 +513,6 @@ func (c *cluster) command(t *testing.T, d *datadriven.TestData) {
 		c.fetch(target())
 	case "ask":
 		c.ask(target())
-	case "late": // a fetch of an earlier incarnation arrives
-		n := target()
-		f := &partition.ReplicaFetch{
-			Replica: n.id, BrokerEpoch: model.BrokerEpoch(a.num("epoch", 0)), CurrentEpoch: c.reg.LeaderEpoch,
-			Offset: model.Offset(a.num("from", 0)), LastEpoch: model.LeaderEpoch(a.num("last", -1)),
-		}
-		c.step(c.node(c.reg.Leader), partition.Input{Kind: partition.KindReplicaFetch, Replica: f})
-		c.say("answered code=%d", f.Result.Code)
 	case "reply": // reread: after a wait
 		if n := target(); a.has("reread") {
 			n.asked.Reread = true

@@ -230,21 +230,6 @@ func TestMutantNoKIP279(t *testing.T) {
 	})
 }
 
-func TestMutantSkippedEpoch(t *testing.T) {
-	kill(t, "part-skipped-epoch", func() bool {
-		c := replicas(3)
-		told(t, c, `
-			elect leader=1 epoch=1
-			produce 1 x
-			fetch 2
-			fetch 2
-			elect leader=3 epoch=2 unaware=(1)
-			fetch 2
-			elect leader=1 epoch=3 isr=(1,2)`)
-		return slices.Contains(c.node(1).results, "x code=0 base=0") && !c.node(2).has("x")
-	})
-}
-
 // kip101 is the story of a loss by truncation to the high watermark; before the
 // restart something happens to 1.
 func kip101(t *testing.T, before string) (lost bool) {

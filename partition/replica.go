@@ -27,14 +27,14 @@ type replica struct {
 	caughtUpAt model.Instant
 }
 
-// reset prepares r for a new leader epoch. A replica that this broker led in the
-// epoch before keeps what is known of it.
-func (r *replica) reset(now model.Now, leaderEnd model.Offset, inISR, ledOn bool) {
+// reset prepares r for a new leader epoch. A replica that this broker led before
+// keeps what is known of it.
+func (r *replica) reset(now model.Now, leaderEnd model.Offset, inISR, ledBefore bool) {
 	r.caughtUpAt = longAgo
 	if inISR {
 		r.caughtUpAt = now.Mono
 	}
-	if !ledOn {
+	if !ledBefore {
 		r.logEnd, r.logStart, r.leaderEndAtFetch = model.NoOffset, model.NoOffset, model.NoOffset
 		r.lastFetch, r.brokerEpoch = longAgo, model.NoBrokerEpoch
 		return

@@ -48,7 +48,7 @@ func (p *Partition) judgeReplica(r *replica, f *ReplicaFetch) Code {
 		}
 		return CodeUnknownLeaderEpoch
 	}
-	if f.BrokerEpoch != model.NoBrokerEpoch && f.BrokerEpoch < max(p.peer(r.id).Epoch, r.brokerEpoch) {
+	if f.BrokerEpoch != model.NoBrokerEpoch && f.BrokerEpoch < p.peer(r.id).Epoch {
 		return CodeNotLeaderOrFollower
 	}
 	return CodeNone

@@ -59,7 +59,6 @@ func Names() []Mutant {
 		{"part-hw-ignores-pending-isr", "the high watermark passes a replica that is being added to the ISR"},
 		{"part-isr-no-broker-epoch", "a proposed ISR doesn't say which incarnations it means"},
 		{"part-no-kip279", "a leader answers a follower's unknown epoch with an offset alone"},
-		{"part-skipped-epoch", "a leader that has missed an epoch goes on with what its followers had told before"},
 		{"part-truncate-to-hw", "a follower begins by truncating to its high watermark"},
 		{"part-truncate-to-hw-no-epochs", "a follower without epochs begins by truncating to its high watermark"},
 		{"shell-frame-reused", "a connection reads into a frame that a request still holds"},
