@@ -46,7 +46,7 @@ func (p *pendingProduce) begin(b *Broker, r *server.Request, req *kmsg.ProduceRe
 	p.moved.Store(false)
 	topics, parts := p.resp.Topics, p.parts[:0]
 	p.resp.Default()
-	p.resp.Version = req.Version
+	p.resp.Version, p.resp.Brokers = req.Version, nil
 	p.resp.Topics = resize(topics, len(req.Topics))
 	for i := range req.Topics {
 		t := &p.resp.Topics[i]

@@ -187,6 +187,9 @@ func (h *history) shown(p *part, offset int64, id uint64, ts int64, how string) 
 		w.fail(5, "%s: %v offset %d has timestamp %d, it was %d", how, p.tp, offset, ts, r.ts)
 	}
 	pl.part, pl.offset = p, offset
+	if r.id == 0 {
+		w.trace.line("shown      %v offset %d record %d: %s", p.tp, offset, id, how)
+	}
 	r.id = id
 	if ts != noTS {
 		r.ts = ts
