@@ -184,7 +184,7 @@ func (r *replica) truncated(to int64) {
 	r.m.line("truncated  %v from %d to %d", r.tp, r.end, to)
 	if !p.pending && to < p.acked {
 		for o := max(to, p.maxStart); o < min(p.acked, int64(len(r.recs)), int64(len(p.recs))); o++ {
-			if p.recs[o].id != 0 && p.recs[o].id == r.recs[o].id {
+			if p.recs[o].id != 0 && p.recs[o].id == r.recs[o].id && p.recs[o].epoch == r.recs[o].epoch && p.recs[o].epoch >= 0 {
 				w.fail(4, "%v: broker %d has cut its log at %d, and with it record %d at %d, which was acknowledged", p.tp, r.m.id, to, p.recs[o].id, o)
 			}
 		}

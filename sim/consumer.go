@@ -302,7 +302,7 @@ func (c *consumer) checkPart(r *replica, q *kmsg.FetchResponseTopicPartition, fr
 		return eachRecord(h, raw, func(g gotRecord) error {
 			if g.offset >= from {
 				if !r.surpassed() {
-					w.h.shown(r.part, g.offset, g.id, g.ts, c.name)
+					w.h.shown(r.part, h.epoch, g.offset, g.id, g.ts, c.name)
 				}
 				w.counts.fetched++
 			}

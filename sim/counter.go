@@ -77,7 +77,7 @@ func (c *counter) follow() {
 					return errCutAway
 				}
 				at = h.last + 1
-				return eachRecord(h, raw, c.apply)
+				return eachRecord(h, raw, func(g gotRecord) error { return c.apply(h.epoch, g) })
 			})
 		}
 		if err == errCutAway {
@@ -93,11 +93,11 @@ func (c *counter) follow() {
 	c.applied = at
 }
 
-func (c *counter) apply(g gotRecord) error {
+func (c *counter) apply(epoch int32, g gotRecord) error {
 	if g.offset >= c.applied {
 		c.records++
 		if !c.r.surpassed() {
-			c.n.world.h.shown(c.r.part, g.offset, g.id, g.ts, "what rides on a leader")
+			c.n.world.h.shown(c.r.part, epoch, g.offset, g.id, g.ts, "what rides on a leader")
 		}
 	}
 	return nil

@@ -31,8 +31,9 @@ type payload struct {
 
 // rec is a record that is known to be at an offset.
 type rec struct {
-	id uint64 // 0: nothing is known
-	ts int64  // noTS: unknown
+	id    uint64 // 0: nothing is known
+	ts    int64  // noTS: unknown
+	epoch int32  // of its batch, -1: unknown
 }
 
 const noTS = -1 << 62
@@ -169,11 +170,11 @@ func (h *history) valid(p *part, offset int64, id uint64, how string) *payload {
 
 // shown notes that a record is committed at an offset, and checks that nothing
 // else ever was.
-func (h *history) shown(p *part, offset int64, id uint64, ts int64, how string) {
+func (h *history) shown(p *part, epoch int32, offset int64, id uint64, ts int64, how string) {
 	w := h.world
 	pl := h.valid(p, offset, id, how)
 	for int64(len(p.recs)) <= offset {
-		p.recs = append(p.recs, rec{ts: noTS})
+		p.recs = append(p.recs, rec{ts: noTS, epoch: -1})
 	}
 	r := &p.recs[offset]
 	if r.id != 0 && r.id != id {
@@ -183,6 +184,9 @@ func (h *history) shown(p *part, offset int64, id uint64, ts int64, how string) 
 	if pl.idem && pl.part != nil && (pl.part != p || pl.offset != offset) && pl.offset >= pl.part.maxStart {
 		w.fail(7, "%s: record %d of an idempotent producer is at offset %d of %v and at %d of %v", how, id, pl.offset, pl.part.tp, offset, p.tp)
 	}
+	if r.epoch >= 0 && epoch >= 0 && r.epoch != epoch {
+		w.fail(5, "%s: %v offset %d is of epoch %d, it was of %d", how, p.tp, offset, epoch, r.epoch)
+	}
 	if r.ts != noTS && ts != noTS && r.ts != ts {
 		w.fail(5, "%s: %v offset %d has timestamp %d, it was %d", how, p.tp, offset, ts, r.ts)
 	}
@@ -190,7 +194,7 @@ func (h *history) shown(p *part, offset int64, id uint64, ts int64, how string) 
 	if r.id == 0 {
 		w.trace.line("shown      %v offset %d record %d: %s", p.tp, offset, id, how)
 	}
-	r.id = id
+	r.id, r.epoch = id, max(r.epoch, epoch)
 	if ts != noTS {
 		r.ts = ts
 	}
@@ -204,7 +208,7 @@ func (h *history) holds(r *replica, epoch int32, offset int64, id uint64, ts int
 	w, p := h.world, r.part
 	h.valid(p, offset, id, how).stored = offset
 	for int64(len(r.recs)) <= offset {
-		r.recs = append(r.recs, rec{ts: noTS})
+		r.recs = append(r.recs, rec{ts: noTS, epoch: -1})
 	}
 	at := &r.recs[offset]
 	switch {
@@ -213,7 +217,7 @@ func (h *history) holds(r *replica, epoch int32, offset int64, id uint64, ts int
 	case at.ts != noTS && ts != noTS && at.ts != ts:
 		w.fail(5, "%s: %v offset %d of broker %d has timestamp %d, it was %d", how, p.tp, offset, r.m.id, ts, at.ts)
 	}
-	at.id = id
+	at.id, at.epoch = id, epoch
 	if ts != noTS {
 		at.ts = ts
 	}

@@ -52,6 +52,8 @@ type stream struct {
 	requests    flow
 	answers     flow
 	resumes     bool
+	// held: bytes of that direction are blocked and will be tried again.
+	heldThere, heldHere bool
 }
 
 // flow is one direction: bytes that arrive in order.
@@ -115,7 +117,13 @@ func (s *stream) arrive() {
 		return
 	}
 	if !s.net.open(s.from.m.id, s.to.id) {
-		w.at(s.net.retransmit(), s.arrive)
+		if !s.heldThere {
+			s.heldThere = true
+			w.at(s.net.retransmit(), func() {
+				s.heldThere = false
+				s.arrive()
+			})
+		}
 		return
 	}
 	if s.peer.m.node != s.peer {
@@ -174,7 +182,13 @@ func (s *stream) returns() {
 		return
 	}
 	if !s.net.open(s.to.id, s.from.m.id) {
-		s.from.rt.After(s.net.retransmit(), do(s.returns))
+		if !s.heldHere {
+			s.heldHere = true
+			s.from.rt.After(s.net.retransmit(), do(func() {
+				s.heldHere = false
+				s.returns()
+			}))
+		}
 		return
 	}
 	for q := &s.answers; !s.here && len(q.pieces) > 0 && q.pieces[0].at <= w.sim.Now(); {

@@ -161,14 +161,16 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration) {
 	entitled := append(slices.Clone(was.ISR), was.ELR...)
 	r := w.replicaOf(p, reg.Leader)
 	switch sound := w.anySound(p, was); {
-	case slices.Contains(entitled, reg.Leader) && (r == nil || !r.tainted):
-		return
+	case slices.Contains(entitled, reg.Leader) && (r == nil || !r.tainted || r.dark):
+		return // one that is dark has yet to say so, and can't lead before
+	case r != nil && !r.tainted && r.end >= p.acked && (was.Reassigning() || reg.PartitionEpoch > was.PartitionEpoch+1):
+		return // it came into the ISR in the same entry
 	case !sound, t.gapped, p.excusesUnclean(w):
 	default:
 		w.fail(9, "%v: broker %d leads epoch %d; the ISR was %v, the ELR %v, and another of them had lost nothing", p.tp, reg.Leader, reg.LeaderEpoch, was.ISR, was.ELR)
 	}
 	p.uncleanEpoch, p.pending = int32(reg.LeaderEpoch), true
-	if r != nil {
+	if r != nil && !r.dark {
 		r.tainted = false
 	}
 	w.trace.line("unclean    %v: broker %d leads epoch %d; entitled were %v", p.tp, reg.Leader, reg.LeaderEpoch, entitled)

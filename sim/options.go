@@ -167,7 +167,7 @@ func (o *Options) draw(r *rand.Rand) {
 // drawCluster draws the shape of the cluster.
 func (o *Options) drawCluster(r *rand.Rand) {
 	ms := time.Millisecond
-	o.nodes = 1
+	o.nodes = pick(r, []int{1, 1, 3, 3, 3, 4, 5})
 	if o.Nodes > 0 {
 		o.nodes = o.Nodes
 	}

@@ -240,13 +240,14 @@ func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResp
 		if q.LogAppendTime >= 0 {
 			ts = noTS // the broker's clock, or that of the batch that this one repeats
 		}
+		epoch := int32(-1)
 		if s.View != nil && r.leads() {
-			if e := s.EpochFor(model.Offset(offset)); e >= 0 {
-				w.h.holds(r, int32(e), offset, b.recs[i].id, ts, "an acknowledgement")
+			if epoch = int32(s.EpochFor(model.Offset(offset))); epoch >= 0 {
+				w.h.holds(r, epoch, offset, b.recs[i].id, ts, "an acknowledgement")
 			}
 		}
 		if acks == -1 && !r.surpassed() {
-			w.h.shown(r.part, offset, b.recs[i].id, ts, "an acknowledgement by all")
+			w.h.shown(r.part, epoch, offset, b.recs[i].id, ts, "an acknowledgement by all")
 		}
 	}
 	if acks == -1 && !r.surpassed() {

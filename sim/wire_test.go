@@ -46,18 +46,18 @@ func TestOwnBatches(t *testing.T) {
 func TestHistoryNoticesContradictions(t *testing.T) {
 	for name, story := range map[string]func(h *history, p *part, a, b *replica, plain, idem uint64){
 		"another record at an offset": func(h *history, p *part, _, _ *replica, plain, idem uint64) {
-			h.shown(p, 0, plain, noTS, name(1))
-			h.shown(p, 0, idem, noTS, name(2))
+			h.shown(p, 1, 0, plain, noTS, name(1))
+			h.shown(p, 1, 0, idem, noTS, name(2))
 		},
 		"a record twice": func(h *history, p *part, _, _ *replica, _, idem uint64) {
-			h.shown(p, 0, idem, noTS, name(1))
-			h.shown(p, 1, idem, noTS, name(2))
+			h.shown(p, 1, 0, idem, noTS, name(1))
+			h.shown(p, 1, 1, idem, noTS, name(2))
 		},
 		"another timestamp": func(h *history, p *part, _, _ *replica, plain, _ uint64) {
-			h.shown(p, 0, plain, 5, name(1))
-			h.shown(p, 0, plain, 6, name(2))
+			h.shown(p, 1, 0, plain, 5, name(1))
+			h.shown(p, 1, 0, plain, 6, name(2))
 		},
-		"a record of nobody": func(h *history, p *part, _, _ *replica, _, _ uint64) { h.shown(p, 0, 99, noTS, name(1)) },
+		"a record of nobody": func(h *history, p *part, _, _ *replica, _, _ uint64) { h.shown(p, 1, 0, 99, noTS, name(1)) },
 		"a log that changes": func(h *history, _ *part, a, _ *replica, plain, idem uint64) {
 			h.holds(a, 1, 0, plain, noTS, name(1))
 			h.holds(a, 2, 0, idem, noTS, name(2))
@@ -74,7 +74,7 @@ func TestHistoryNoticesContradictions(t *testing.T) {
 		},
 		"a follower that cuts what was acknowledged": func(h *history, p *part, a, _ *replica, plain, _ uint64) {
 			h.holds(a, 1, 0, plain, noTS, name(1))
-			h.shown(p, 0, plain, noTS, name(2))
+			h.shown(p, 1, 0, plain, noTS, name(2))
 			a.truncated(0)
 		},
 	} {
