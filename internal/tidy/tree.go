@@ -52,7 +52,7 @@ func Load(root string) (*Tree, error) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" || name == "tidemark-data") {
+			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" || name == "tidemark-data" || name == "tidemark-dev") {
 				return filepath.SkipDir
 			}
 			return nil
