@@ -40,11 +40,12 @@ type member struct {
 
 // clusterSpec says what a cluster is made of.
 type clusterSpec struct {
-	roles   []string // of each node; empty is three that are both
-	proxied bool     // the links between nodes go through a proxy
-	dirs    int      // log directories of each node; 0 is two
-	set     []string // "key=value" for all
-	clients bool     // clients go through the proxy too
+	roles   []string         // of each node; empty is three that are both
+	proxied bool             // the links between nodes go through a proxy
+	dirs    int              // log directories of each node; 0 is two
+	set     []string         // "key=value" for all
+	own     map[int][]string // the same for one node, by its id
+	clients bool             // clients go through the proxy too
 }
 
 const (
@@ -130,7 +131,7 @@ func (m *member) arguments(spec clusterSpec, base, clientVia string) []string {
 		set = append(set, "advertised.listeners="+strings.Join(advertised, ","), "inter.broker.listener.name=INTERNAL")
 	}
 	args := []string{"--data-dir", base}
-	for _, kv := range append(set, spec.set...) {
+	for _, kv := range slices.Concat(set, spec.set, spec.own[m.id]) {
 		args = append(args, "--set", kv)
 	}
 	return args

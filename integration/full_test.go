@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -257,4 +258,49 @@ func TestHangingDisk(t *testing.T) {
 		return err == nil && code == 0
 	})
 	n.stop()
+}
+
+// TestFullDiskOfAFollower: a follower whose disk is full leaves the ISR of the
+// partitions there, whose records flow on, and is back when there is space.
+func TestFullDiskOfAFollower(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, "64")
+	heavy := ballast(t, disk, 50<<20)
+	sound := filepath.Join(t.TempDir(), "sound")
+	c := startCluster(t, clusterSpec{set: []string{"replica.lag.time.max.ms=2000"},
+		own: map[int][]string{3: {"log.dirs=" + sound + "," + filepath.Join(disk, "log"), "metadata.log.dir=" + sound}}})
+	parts := c.create("fills", 4, []int32{1, 2, 3}, "segment.bytes=1048576")
+	var there []tp
+	for _, p := range parts {
+		c.awaitISR(p, 3)
+		if _, err := os.Stat(filepath.Join(disk, "log", fmt.Sprintf("%s-%d", p.topic, p.n))); err == nil {
+			there = append(there, p)
+		}
+	}
+	if len(there) == 0 || len(there) == len(parts) {
+		t.Fatalf("%d of %d partitions are on the small disk", len(there), len(parts))
+	}
+	w := c.work(parts, workSpec{idempotent: 2, consumers: 1, size: 4000, every: 5 * time.Millisecond})
+	for _, p := range there {
+		c.await(p, 90*time.Second, "the replica on the full disk has left the ISR", func(s state) bool { return len(s.isr) == 2 })
+	}
+	w.flowsEverywhere()
+	if !c.members[2].running() {
+		t.Fatal("the node with the full disk ended")
+	}
+	for _, p := range parts {
+		if !slices.Contains(there, p) {
+			c.awaitISR(p, 3)
+		}
+	}
+	w.quiet() // what is there must fit
+	if err := os.Remove(heavy); err != nil {
+		t.Fatal(err)
+	}
+	freed := time.Now()
+	for _, p := range there {
+		c.awaitISR(p, 3)
+	}
+	t.Logf("in sync %s after space was freed", time.Since(freed).Round(time.Millisecond))
+	w.check()
 }

@@ -21,6 +21,7 @@ type workload struct {
 	parts []tp
 
 	stop     chan struct{}
+	once     sync.Once          // closes stop
 	sending  sync.WaitGroup     // the producers
 	wg       sync.WaitGroup     // the consumers
 	cancel   context.CancelFunc // of the consumers
@@ -192,18 +193,24 @@ func (w *workload) flowsEverywhere() {
 	})
 }
 
-// sinceLastAck is how long a partition has acknowledged nothing.
+// longestGap is the longest time in which a partition acknowledged nothing.
 func (w *workload) longestGap(p tp) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.longest[p]
 }
 
-// quiet forgets the longest gaps so far.
+// forgetGaps forgets the longest gaps so far.
 func (w *workload) forgetGaps() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.longest)
+}
+
+// quiet stops the producers; what they sent is still under way.
+func (w *workload) quiet() {
+	w.once.Do(func() { close(w.stop) })
+	w.sending.Wait()
 }
 
 // finish stops the producers, waits for what they sent to be answered, lets the
@@ -211,8 +218,7 @@ func (w *workload) forgetGaps() {
 func (w *workload) finish() {
 	t := w.c.t
 	t.Helper()
-	close(w.stop)
-	w.sending.Wait()
+	w.quiet()
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	for _, cl := range w.cls {
