@@ -3,6 +3,8 @@ package metrics
 import (
 	"sync/atomic"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 // bounds are the upper ends of a histogram's buckets, but for the last, which
@@ -66,12 +68,13 @@ func (r *Reading) Add(o Reading) {
 
 // cumulative returns the buckets as Prometheus wants them: by their upper ends in
 // seconds, each with all below it.
-func (r *Reading) cumulative() map[float64]uint64 {
-	m := make(map[float64]uint64, len(bounds))
+func (r *Reading) cumulative() []*dto.Bucket {
+	buckets := make([]*dto.Bucket, len(bounds))
 	var below uint64
 	for i, b := range bounds {
 		below += r.buckets[i]
-		m[b.Seconds()] = below
+		count, end := below, b.Seconds()
+		buckets[i] = &dto.Bucket{CumulativeCount: &count, UpperBound: &end}
 	}
-	return m
+	return buckets
 }

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"io"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,5 +135,31 @@ func BenchmarkObserve(b *testing.B) {
 	var h metrics.Histogram
 	for b.Loop() {
 		h.Observe(700 * time.Microsecond)
+	}
+}
+
+// Ten thousand partitions are read in a moment.
+func BenchmarkGather(b *testing.B) {
+	names := make([]string, 10_000)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	many := make([]metrics.Metric, 12)
+	for i := range many {
+		many[i] = metrics.Metric{Name: "x_" + names[i], Kind: metrics.Gauge, Labels: []string{"topic", "partition"}, Help: "x"}
+	}
+	r, err := metrics.New(many, func(s *metrics.Sink) {
+		for _, n := range names {
+			for id := range many {
+				s.Count(metrics.ID(id), 1, "topic", n)
+			}
+		}
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		r.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	}
 }

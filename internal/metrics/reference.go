@@ -15,15 +15,13 @@ func (r *Registry) WriteReference(w io.Writer) error {
 	if err := writeRows(w, rows); err != nil {
 		return err
 	}
-	families, err := r.reg.Gather()
+	families, err := r.process.Gather()
 	if err != nil {
 		return err
 	}
 	var others []Metric
 	for _, f := range families {
-		n := f.GetName()
-		own := slices.ContainsFunc(rows, func(m Metric) bool { return m.Name == n })
-		if !own && !strings.HasPrefix(n, "go_memstats_") {
+		if n := f.GetName(); !strings.HasPrefix(n, "go_memstats_") {
 			others = append(others, Metric{Name: n, Kind: kindNamed(f.GetType().String()), Help: strings.TrimSuffix(f.GetHelp(), ".")})
 		}
 	}
