@@ -97,10 +97,6 @@ func (j *cutJob) run() error {
 		return err
 	}
 	j.h.m.counters.cut(&removed)
-	// Readers may still be in what was cut; a later cut or the stop tries again.
-	if _, err := j.plog.Reclaim(); err != nil {
-		j.h.m.logger.Warn("bytes that were cut from a log are still in its files", name(j.h), zap.Error(err))
-	}
 	return nil
 }
 
@@ -142,6 +138,7 @@ func (h *Hosted) blocked(now model.Now, msg message, out *loop.Outbox) bool {
 		}}
 		h.step(now, out)
 		h.publish()
+		h.reclaim()
 		return len(h.parked) > 0 || h.cut != nil
 	}
 	switch msg.(type) {
@@ -154,6 +151,21 @@ func (h *Hosted) blocked(now model.Now, msg message, out *loop.Outbox) bool {
 	}
 	return true
 }
+
+// reclaim gives up the bytes that were cut off, now that the State shows them no
+// more. Readers may still be in them; a later cut or the stop tries again.
+func (h *Hosted) reclaim() {
+	if h.plog == nil || h.cut != nil {
+		return
+	}
+	if _, err := h.plog.Reclaim(); err != nil {
+		h.m.logger.Warn("bytes that were cut from a log are still in its files", name(h), zap.Error(err))
+	}
+}
+
+// Writing says whether a write to the log is under way, so that the files may be
+// ahead of the State. For those who check files while a broker runs.
+func (h *Hosted) Writing() bool { return h.busySince.Load() != 0 }
 
 // unpark handles what waited for a cut, in order.
 func (h *Hosted) unpark(now model.Now, out *loop.Outbox) {
