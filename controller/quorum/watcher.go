@@ -262,6 +262,12 @@ func (w *watcher) use(now model.Now, p *pullAnswer, out *loop.Outbox) error {
 	}
 	if p.Confirmed {
 		w.goal = max(w.goal, p.End)
+		if seen := w.disk.mark.at; p.End <= seen.Offset {
+			// Nothing that was committed can be gone, so these are other controllers,
+			// or they have lost their disks. Acting on what they say would go back.
+			w.logger.Error("a majority of the controllers knows less metadata than this node has acted on",
+				zap.Int64("their_end", int64(p.End)), zap.Stringer("seen", seen))
+		}
 	}
 	return w.reached(now, out)
 }
