@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -35,6 +37,11 @@ type failover struct {
 	gap    time.Duration // the longest time without an acknowledgement
 }
 
+// String rounds both.
+func (f failover) String() string {
+	return fmt.Sprintf("another leader after %s, records after %s", f.leader.Round(time.Millisecond), f.gap.Round(time.Millisecond))
+}
+
 // killAndWait kills a partition's leader under load, waits until records flow
 // again, brings it back and waits until it is in sync.
 func (c *cluster) killAndWait(w *workload, p tp, m *member) failover {
@@ -49,6 +56,21 @@ func (c *cluster) killAndWait(w *workload, p tp, m *member) failover {
 	m.start()
 	c.awaitISR(p, 3)
 	return f
+}
+
+// worstOf is the median and the worst of each.
+func worstOf(all []failover) string {
+	if len(all) == 0 {
+		return "never"
+	}
+	pick := func(which func(failover) time.Duration) (median, worst failover) {
+		byIt := slices.SortedFunc(slices.Values(all), func(a, b failover) int { return cmp.Compare(which(a), which(b)) })
+		return byIt[len(byIt)/2], byIt[len(byIt)-1]
+	}
+	middle, worst := pick(func(f failover) time.Duration { return f.leader })
+	m2, w2 := pick(func(f failover) time.Duration { return f.gap })
+	middle.gap, worst.gap = m2.gap, w2.gap
+	return fmt.Sprintf("%d times; median: %v; worst: %v", len(all), middle, worst)
 }
 
 // TestLeaderIsKilled: kill -9 of a partition's leader that is not the active
@@ -72,7 +94,8 @@ func TestLeaderIsKilled(t *testing.T) {
 		*to = append(*to, c.killAndWait(w, p, c.member(s.leader)))
 	}
 	w.check()
-	t.Logf("leader killed: %v; leader and active controller killed: %v", alone, also)
+	t.Logf("leader killed: %s", worstOf(alone))
+	t.Logf("leader and active controller killed: %s", worstOf(also))
 	c.compare([]tp{p})
 }
 
