@@ -2,7 +2,6 @@ package transport
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -11,9 +10,6 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/protocol"
 )
-
-// errReset is what a connection that its owner gave up went down with.
-var errReset = errors.New("given up")
 
 // attempt begins to connect.
 func (p *peer) attempt(now model.Instant) {
@@ -41,7 +37,7 @@ func (p *peer) retry(now model.Instant) {
 }
 
 // wanted reports whether there is reason to connect.
-func (p *peer) wanted() bool { return p.cfg.Eager || p.waiting.len() > 0 }
+func (p *peer) wanted() bool { return p.waiting.len() > 0 }
 
 // backoff waits before the next attempt: longer with each failure, with jitter.
 func (p *peer) backoff(now model.Instant) {

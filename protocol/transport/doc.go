@@ -9,12 +9,11 @@
 // byte streams below it. The one of TCP has two goroutines a connection, one
 // that reads and one that writes; the simulator's has none.
 //
-// Send may be called from anywhere, also from within another loop by way of its
-// outbox. The request is encoded and given to the stream by whoever owns the
-// peer's box; the socket is written to by the stream's own goroutine, which
-// takes all that has come since its last write in one. An answer is taken apart
-// and told to the Receiver on the goroutine that read it, after the box was
-// released.
+// Send may be called from anywhere but within a loop. The request is encoded and
+// given to the stream by whoever owns the peer's box; the socket is written to
+// by the stream's own goroutine, which takes all that has come since its last
+// write in one. An answer is taken apart and told to the Receiver on the
+// goroutine that read it, after the box was released.
 //
 // # The life of a request
 //
@@ -29,19 +28,19 @@
 //	ErrLost         the connection went down, or could not be made
 //	ErrMalformed    the answer can't be read
 //
-// ErrLost that also is ErrTimeout is a connection that went down, or was not made,
-// because something else took too long. An error that also is ErrNotSent says that the node can't have seen the
-// request; with any other it may have acted on it. Nothing is sent twice: who
-// wants another try sends again.
+// ErrLost that also is ErrTimeout is a connection that went down, or was not
+// made, because something else took too long. An error that also is ErrNotSent
+// says that the node can't have seen the request; with any other it may have
+// acted on it. Nothing is sent twice: who wants another try sends again.
 //
 // # The life of a connection
 //
-// It is opened when the first request waits (or at once, for an Eager peer).
-// First ApiVersions is asked: each request then goes in the highest version that
-// both nodes know. Kafka answers in the order of the requests, so the order is
-// what relates the two; the correlation id is a check of it. Therefore a request
-// that times out takes the connection with it, and with that all others in
-// flight: an answer that comes late must not be taken for the next one's.
+// It is opened when the first request waits. First ApiVersions is asked: each
+// request then goes in the highest version that both nodes know. Kafka answers
+// in the order of the requests, so the order is what relates the two; the
+// correlation id is a check of it. Therefore a request that times out takes the
+// connection with it, and with that all others in flight: an answer that comes
+// late must not be taken for the next one's.
 //
 // A connection that went down is opened again after a delay that doubles with
 // each failure in a row and has a fifth of itself as jitter. A failed attempt

@@ -30,9 +30,6 @@ type PeerConfig struct {
 	BackoffMin     time.Duration // 50 ms
 	BackoffMax     time.Duration // 1 s
 
-	// Eager has the peer keep a connection though nothing waits.
-	Eager bool
-
 	// Lost, unless nil, is told outside the loop when a connection went down or
 	// an attempt failed.
 	Lost func(err error)
@@ -55,8 +52,8 @@ func (c *PeerConfig) fill() {
 	}
 }
 
-// Peer sends requests to one node. Its methods may be called from any goroutine;
-// from within a loop only by way of its outbox.
+// Peer sends requests to one node. Its methods may be called from any goroutine,
+// but not from within a loop: that one posts a delivery.
 type Peer struct {
 	box *loop.Box[message]
 }
@@ -68,34 +65,16 @@ func NewPeer(c PeerConfig) *Peer {
 	h := &peer{cfg: c, deadline: model.Never}
 	p.box = loop.NewBox[message](h, c.RT)
 	h.box = p.box
-	if c.Eager {
-		p.box.Enter(message{kind: msgConnect})
-	}
 	return p
 }
 
 // Send sends a request. It never blocks. The receiver may be told before Send
 // returns.
-func (p *Peer) Send(r Request) { p.box.Enter(sending(r)) }
-
-// SendFrom is Send from within a loop.
-func (p *Peer) SendFrom(out *loop.Outbox, r Request) { loop.Send(out, p.box, sending(r)) }
-
-func sending(r Request) message {
-	return message{kind: msgSend, pending: &pending{Request: r}}
-}
-
-// Connect opens the connection if there is none, though nothing waits. It does
-// not cut a delay short.
-func (p *Peer) Connect() { p.box.Enter(message{kind: msgConnect}) }
+func (p *Peer) Send(r Request) { p.box.Enter(message{kind: msgSend, pending: &pending{Request: r}}) }
 
 // Close closes the connection for good. All that wait or are in flight are told
 // ErrClosed, and so is everything sent later.
 func (p *Peer) Close() { p.box.Enter(message{kind: msgClose}) }
-
-// Reset closes the connection as if it had gone down, unless there is none. The
-// next one asks for the address anew.
-func (p *Peer) Reset() { p.box.Enter(message{kind: msgReset}) }
 
 // message is what a peer's box takes.
 type message struct {
@@ -110,9 +89,7 @@ type messageKind uint8
 
 const (
 	msgSend messageKind = iota
-	msgConnect
 	msgClose
-	msgReset
 	msgUp       // conn is there
 	msgFrame    // conn brought buf
 	msgDown     // conn is gone
@@ -185,10 +162,6 @@ func (p *peer) Handle(now model.Now, m message, out *loop.Outbox) {
 	switch m.kind {
 	case msgSend:
 		p.send(now.Mono, m.pending, out)
-	case msgConnect:
-		if p.state == stateIdle {
-			p.attempt(now.Mono)
-		}
 	case msgClose:
 		p.close(out)
 	default:
@@ -197,7 +170,7 @@ func (p *peer) Handle(now model.Now, m message, out *loop.Outbox) {
 }
 
 func (p *peer) handleLink(now model.Instant, m message, out *loop.Outbox) {
-	if m.kind != msgReset && (m.conn != p.conn || p.conn == nil) {
+	if m.conn != p.conn {
 		if m.buf != nil {
 			m.buf.Release()
 		}
@@ -215,11 +188,6 @@ func (p *peer) handleLink(now model.Instant, m message, out *loop.Outbox) {
 	case msgDistrust:
 		p.conn.stream.Close()
 		p.down(now, m.err, out)
-	case msgReset:
-		if p.conn != nil {
-			p.conn.stream.Close()
-			p.down(now, errReset, out)
-		}
 	}
 }
 

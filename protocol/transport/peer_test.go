@@ -394,61 +394,60 @@ func TestRefusedAndLost(t *testing.T) {
 // The delays double up to their bound, within a fifth, and begin anew after an
 // answer.
 func TestBackoff(t *testing.T) {
-	w := newWorld(t, func(c *PeerConfig) { c.Eager = true })
-	var gaps []time.Duration
-	for range 8 {
-		at := w.sim.Now()
-		n := len(w.streams)
-		w.last().events.Down(syscall.ECONNREFUSED)
+	w := newWorld(t, nil)
+	w.send("x")
+	// gap fails the connection, has something wait, and says when the next
+	// attempt begins.
+	gap := func(err error) time.Duration {
+		t.Helper()
+		at, n := w.sim.Now(), len(w.streams)
+		w.last().events.Down(err)
+		w.send("x")
 		for len(w.streams) == n && w.sim.Step() {
 		}
-		gaps = append(gaps, time.Duration(w.last().at-at))
+		return time.Duration(w.last().at - at)
 	}
-	for i, gap := range gaps {
+	var gaps []time.Duration
+	for range 8 {
+		gaps = append(gaps, gap(syscall.ECONNREFUSED))
+	}
+	for i, g := range gaps {
 		want := min(50*time.Millisecond<<i, 400*time.Millisecond)
-		if gap < want*8/10 || gap > want*12/10 {
-			t.Errorf("delay %d is %s, want %s within a fifth", i, gap, want)
+		if g < want*8/10 || g > want*12/10 {
+			t.Errorf("delay %d is %s, want %s within a fifth", i, g, want)
 		}
 	}
 	if gaps[5] == gaps[6] && gaps[6] == gaps[7] {
 		t.Errorf("no jitter: %v", gaps)
 	}
 	// A connection that answered starts from the shortest delay ...
-	s := w.last()
-	s.ready()
-	w.send("a")
-	s.answer(heartbeat())
-	at, n := w.sim.Now(), len(w.streams)
-	s.events.Down(io.EOF)
-	for len(w.streams) == n && w.sim.Step() {
-	}
-	if gap := time.Duration(w.last().at - at); gap > 60*time.Millisecond {
-		t.Errorf("after an answer: %s", gap)
+	w.last().ready()
+	w.last().answer(heartbeat())
+	if g := gap(io.EOF); g < 40*time.Millisecond || g > 60*time.Millisecond {
+		t.Errorf("after an answer: %s", g)
 	}
 	// ... one that also lived, from none ...
-	s = w.last()
-	s.ready()
-	w.send("b")
-	s.answer(heartbeat())
+	w.last().ready()
+	w.last().answer(heartbeat())
 	w.run(450 * time.Millisecond)
-	n = len(w.streams)
-	s.events.Down(io.EOF)
-	w.wantStreams(n + 1)
+	if g := gap(io.EOF); g != 0 {
+		t.Errorf("after a long life: %s", g)
+	}
 	// ... and one that answered nothing counts as a failure.
 	w.last().ready()
-	w.last().events.Down(io.EOF)
-	w.wantStreams(n + 1)
-	w.want("a ok", "b ok")
+	if g := gap(io.EOF); g < 40*time.Millisecond {
+		t.Errorf("after nothing: %s", g)
+	}
 }
 
-// Without Eager nothing is opened for nobody.
+// Nothing is opened for nobody.
 func TestIdlePeerStaysClosed(t *testing.T) {
 	w := newWorld(t, nil)
 	w.send("a")
 	w.last().events.Down(syscall.ECONNREFUSED)
 	w.run(time.Minute)
 	w.wantStreams(1)
-	w.peer.Connect()
+	w.send("b")
 	w.wantStreams(2)
 }
 
@@ -481,27 +480,11 @@ func TestClose(t *testing.T) {
 	}
 	w.send("d")
 	w.want("d closed unsent")
-	w.peer.Connect()
 	w.peer.Close()
 	w.run(time.Minute)
 	w.wantStreams(1)
 	s.events.Down(io.EOF)
 	w.want()
-}
-
-func TestReset(t *testing.T) {
-	w := newWorld(t, nil)
-	w.peer.Reset() // nothing there
-	w.send("a", "b", "c")
-	s := w.last()
-	s.ready()
-	w.peer.Reset()
-	w.want("a lost", "b lost")
-	if !s.closed {
-		t.Error("the stream is kept")
-	}
-	w.run(100 * time.Millisecond)
-	w.wantStreams(2)
 }
 
 // What can't be an answer to what was asked closes the connection.
@@ -537,8 +520,10 @@ func TestBadAnswers(t *testing.T) {
 		})
 	}
 	t.Run("nothing was asked", func(t *testing.T) {
-		w := newWorld(t, func(c *PeerConfig) { c.Eager = true })
+		w := newWorld(t, nil)
+		w.send("a")
 		w.last().ready()
+		w.last().answer(heartbeat())
 		w.last().bytes([]byte{0, 0, 0, 1})
 		if !w.last().closed || len(w.lost) != 1 {
 			t.Error("the connection is kept")
