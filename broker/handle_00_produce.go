@@ -97,7 +97,7 @@ func (p *pendingProduce) produce(slot int32, topic *metadata.Topic, t *kmsg.Prod
 	case internalTopic(topic.Name) && p.r.Header.ClientID != adminClientID:
 		p.refuse(slot, protocol.CodeInvalidTopicException, "clients may not write to an internal topic")
 	case h == nil:
-		p.refuse(slot, protocol.CodeNotLeaderOrFollower, "")
+		p.redirect(slot, topic.Partition(q.Partition))
 	default:
 		h.Produce(host.ProduceMsg{
 			Prepared: prepared, Reject: reject, Acks: p.acks, Deadline: p.deadline,

@@ -83,6 +83,7 @@ func (p *pendingFetch) take(img *metadata.Image, parts []*host.FetchPartition, v
 			topic = lookupTopic(img, part.Topic, part.TopicID)
 		}
 		it.part, it.id, it.h, it.code, it.seen = part, part.TopicID, nil, protocol.CodeNone, nil
+		it.leader = protocol.LeaderHint{ID: model.NoLeader, Epoch: model.NoEpoch}
 		switch {
 		case topic == nil && version >= 13:
 			it.code = protocol.CodeUnknownTopicID
@@ -91,7 +92,10 @@ func (p *pendingFetch) take(img *metadata.Image, parts []*host.FetchPartition, v
 		default:
 			it.id = topic.ID
 			it.h = p.b.replicas.GetByID(model.TopicIDPartition{TopicID: topic.ID, Partition: part.Partition})
-			it.code = protocol.CodeNotLeaderOrFollower
+			if it.code = protocol.CodeNotLeaderOrFollower; it.h == nil {
+				reg := topic.Partition(part.Partition)
+				it.leader = protocol.LeaderHint{ID: reg.Leader, Epoch: reg.LeaderEpoch}
+			}
 		}
 	}
 }

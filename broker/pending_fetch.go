@@ -18,6 +18,8 @@ type fetchItem struct {
 	id   model.TopicID
 	h    *host.Hosted  // nil: answered with code
 	code protocol.Code // why h is nil
+	// leader is who leads a partition that is not here, as the metadata has it.
+	leader protocol.LeaderHint
 
 	answer protocol.FetchPartition
 	region log.Region
@@ -269,8 +271,11 @@ func (it *fetchItem) fail(code protocol.Code) {
 	it.answer.Code = code
 	switch code {
 	case protocol.CodeNotLeaderOrFollower, protocol.CodeFencedLeaderEpoch:
-		if it.seen != nil && it.seen.Leader != model.NoLeader {
+		switch {
+		case it.seen != nil && it.seen.Leader != model.NoLeader:
 			it.answer.CurrentLeader = protocol.LeaderHint{ID: it.seen.Leader, Epoch: it.seen.LeaderEpoch}
+		case it.seen == nil && it.leader.ID != model.NoLeader:
+			it.answer.CurrentLeader = it.leader
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol"
@@ -83,6 +84,16 @@ func (p *pendingProduce) refuse(slot int32, code protocol.Code, why string) {
 	}
 	p.failed.Store(true)
 	p.done(1)
+}
+
+// redirect refuses one partition that is not here and names its leader.
+func (p *pendingProduce) redirect(slot int32, reg *metadata.PartitionRegistration) {
+	if reg.Leader != model.NoLeader {
+		q := p.parts[slot]
+		q.CurrentLeader.LeaderID, q.CurrentLeader.LeaderEpoch = int32(reg.Leader), int32(reg.LeaderEpoch)
+		p.moved.Store(true)
+	}
+	p.refuse(slot, protocol.CodeNotLeaderOrFollower, "")
 }
 
 func (p *pendingProduce) reject(slot int32, reject *record.Rejection) {

@@ -1,0 +1,114 @@
+package broker
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/tidemark/tidemark/internal/lifecycle"
+	"github.com/tidemark/tidemark/internal/loop/realtime"
+	"github.com/tidemark/tidemark/internal/vfs/faultfs"
+	"github.com/tidemark/tidemark/internal/vfs/osfs"
+	"github.com/tidemark/tidemark/partition/host"
+	"github.com/tidemark/tidemark/protocol"
+)
+
+// TestQuarantinedLeaderIsReplaced: a leader whose disk fails one partition tells
+// the controller, and another replica leads.
+func TestQuarantinedLeaderIsReplaced(t *testing.T) {
+	c := newThree(t)
+	c.stop(2)
+	fault := faultfs.NewToggle(faultfs.When(faultfs.And(faultfs.Under(filepath.Join(c.dir, "2", "orders-0")), faultfs.Mutations()), faultfs.EIO()))
+	group := new(lifecycle.Group)
+	clock := realtime.New(group)
+	b, err := New(Config{
+		Settings: c.settings(2), Logger: zaptest.NewLogger(t, zaptest.Level(zap.InfoLevel)).Named("n2"),
+		World: &World{
+			RT: clock, FS: faultfs.Wrap(osfs.New(), fault), Group: group, Machine: host.ThisMachine(),
+			Rand: rand.New(rand.NewPCG(1, 2)),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.clock = clock
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := b.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes[2] = b
+	c.createAt(1, "orders", 2, 1, 3)
+	cl := c.client()
+	c.produce(cl, "orders", 0, 10)
+	fault.On()
+	resp := rawDial(t, b).produceAll("orders", plainBatch(1, 10))
+	if resp.ErrorCode != protocol.CodeKafkaStorageError {
+		t.Errorf("a write that fails: code %d", resp.ErrorCode)
+	}
+	eventually(t, "another leads", func() bool {
+		p := c.partition(1, "orders")
+		return p.Leader == 1 && len(p.ISR) == 2
+	})
+	c.produce(cl, "orders", 10, 10)
+	c.consume("orders", 20)
+	fault.Off()
+}
+
+func TestRecordsAreDeletedEverywhere(t *testing.T) {
+	c := newThree(t)
+	c.createAt(1, "orders", 1, 2, 3)
+	c.produce(c.client(), "orders", 0, 100)
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = 10_000
+	rt := kmsg.NewDeleteRecordsRequestTopic()
+	rt.Topic = "orders"
+	rp := kmsg.NewDeleteRecordsRequestTopicPartition()
+	rp.Offset = 50
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	if p := rawDial(t, c.nodes[1]).call(req, 2).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || p.LowWatermark != 50 {
+		t.Errorf("%+v", p)
+	}
+	for id := 1; id <= 3; id++ {
+		if start := c.nodes[id].Replicas().Get("orders", 0).State().LogStart; start != 50 {
+			t.Errorf("node %d keeps records from %d on", id, start)
+		}
+	}
+	if p := rawDial(t, c.nodes[2]).call(req, 2).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]; p.ErrorCode != protocol.CodeNotLeaderOrFollower {
+		t.Errorf("asked of a follower: %+v", p)
+	}
+}
+
+// TestLeadersAreNamed: a broker that has no replica of a partition says who leads
+// it (KIP-951).
+func TestLeadersAreNamed(t *testing.T) {
+	c := newThree(t, "min.insync.replicas=1")
+	c.createAt(1, "far", 2)
+	eventually(t, "broker 3 knows of it", func() bool { return c.nodes[3].Image().Topic("far") != nil })
+	id := c.nodes[3].Image().Topic("far").ID
+	fetch := fetchOf("far", 0, 0, 1<<20)
+	fetch.Topics[0].TopicID = id
+	f := rawDial(t, c.nodes[3]).call(fetch, 16).(*kmsg.FetchResponse)
+	if p := f.Topics[0].Partitions[0]; p.ErrorCode != protocol.CodeNotLeaderOrFollower || p.CurrentLeader.LeaderID != 2 || len(f.Brokers) != 3 {
+		t.Errorf("fetch: code %d, leader %d, %d brokers", p.ErrorCode, p.CurrentLeader.LeaderID, len(f.Brokers))
+	}
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 10_000
+	rt := kmsg.NewProduceRequestTopic()
+	rt.Topic = "far"
+	rp := kmsg.NewProduceRequestTopicPartition()
+	rp.Records = plainBatch(1, 10)
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	w := rawDial(t, c.nodes[3]).call(req, 10).(*kmsg.ProduceResponse)
+	if p := w.Topics[0].Partitions[0]; p.ErrorCode != protocol.CodeNotLeaderOrFollower || p.CurrentLeader.LeaderID != 2 || len(w.Brokers) != 3 {
+		t.Errorf("produce: code %d, leader %d, %d brokers", p.ErrorCode, p.CurrentLeader.LeaderID, len(w.Brokers))
+	}
+}
