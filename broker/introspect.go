@@ -50,6 +50,7 @@ func (b *Broker) show() {
 		Self: b.config.NodeID, RT: b.rt, Group: b.world.Group, Quorum: b.quorum,
 		Dirs: b.dirs, Replicas: b.replicas, Sessions: b.sessions, Epoch: b.epoch,
 		Depths: b.depths, Fetches: b.parked.len, Stall: b.config.Own.IOStallTimeout,
+		Session: b.config.Quorum.BrokerSessionTimeout,
 	}
 	if b.voter != nil {
 		p.Voter = b.voter

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -165,6 +167,54 @@ func TestDevCommands(t *testing.T) {
 	fmt.Fprint(d.in, "kill 3\nstatus\n")
 	said("[dev] node 3 doesn't run; to bring it back type: start 3")
 	said("[dev] node 3: ended")
+}
+
+// page gets a page of a node by its number.
+func (d *devCluster) page(node int, path string) (status int, body string) {
+	d.t.Helper()
+	addr := strings.Split(d.addrs, ",")[node-1]
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	resp, err := http.Get(fmt.Sprintf("http://%s/%s", net.JoinHostPort(host, strconv.Itoa(n+200)), path))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// TestReadinessWithoutAMajority: the node that is left says that it is not ready,
+// and that a restart wouldn't help it; once the others are back it is ready again.
+func TestReadinessWithoutAMajority(t *testing.T) {
+	d := startDev(t, "--set", "broker.session.timeout.ms=2000", "--set", "broker.heartbeat.interval.ms=500")
+	if status, body := d.page(3, "readyz"); status != 200 {
+		t.Fatalf("ready: %d\n%s", status, body)
+	}
+	fmt.Fprint(d.in, "kill 1\nkill 2\n")
+	for _, why := range []string{"no active controller is known", "no controller has been heard for "} {
+		d.await(why, func() bool {
+			status, body := d.page(3, "readyz")
+			return status == 503 && strings.Contains(body, why)
+		})
+	}
+	if status, body := d.page(3, "healthz"); status != 200 {
+		t.Errorf("healthy: %d\n%s", status, body)
+	}
+	fmt.Fprint(d.in, "start 1\nstart 2\n")
+	d.await("a ready node 3", func() bool {
+		status, _ := d.page(3, "readyz")
+		return status == 200
+	})
 }
 
 // TestDevDies: the nodes stop by themselves when the process that runs them is

@@ -165,6 +165,15 @@ func (p *Parts) loaded(img *metadata.Image) admin.Check {
 	return c
 }
 
+// unheard is how long ago a controller was heard that leads a majority.
+func (p *Parts) unheard() time.Duration {
+	at := p.Replicas.LastHeard()
+	if at == 0 {
+		return 0
+	}
+	return time.Duration(p.RT.Now().Mono - at)
+}
+
 func (p *Parts) registered(img *metadata.Image) admin.Check {
 	c := admin.Check{Name: "registration"}
 	b, epoch := img.Broker(p.Self), p.Epoch()
@@ -175,6 +184,8 @@ func (p *Parts) registered(img *metadata.Image) admin.Check {
 		c.Detail = fmt.Sprintf("another process has registered as broker %d", p.Self)
 	case b.Fenced:
 		c.Detail = "fenced: the controller doesn't hear of this broker, or waits for it to catch up"
+	case p.unheard() > p.Session:
+		c.Detail = fmt.Sprintf("no controller has been heard for %v: it may have fenced this broker", p.unheard().Round(time.Millisecond))
 	default:
 		c.OK, c.Detail = true, fmt.Sprintf("broker epoch %d", epoch)
 	}

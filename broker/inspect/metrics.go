@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/controller/quorum"
@@ -154,8 +153,8 @@ func (p *Parts) collectLiveness(s *metrics.Sink) {
 	sent, failed := p.Heartbeats()
 	s.Count(heartbeats, sent)
 	s.Count(heartbeatFailures, failed)
-	if at := p.Replicas.LastHeard(); at > 0 {
-		s.Set(controllerAge, time.Duration(p.RT.Now().Mono-at).Seconds())
+	if p.Replicas.LastHeard() > 0 {
+		s.Set(controllerAge, p.unheard().Seconds())
 	}
 }
 

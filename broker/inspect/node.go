@@ -50,6 +50,9 @@ type Parts struct {
 	Heartbeats func() (sent, failed int64)
 	// Fetches returns how many wait for data.
 	Fetches func() int
+	// Session is how long the controller may go unheard before it is likely to
+	// have given this broker up.
+	Session time.Duration
 	// Stall is how long a disk may take before that is an alarm.
 	Stall time.Duration
 	// Depths returns how many messages wait for each of the node's own loops.
