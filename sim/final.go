@@ -31,7 +31,7 @@ func (w *World) restart(kind death) {
 		m.end(kind, nil)
 	}
 	until := w.sim.Now() + endMax
-	for w.unsettled() != "" {
+	for w.unsettled() != "" || !w.level() {
 		if w.sim.Now() > until {
 			w.fail(0, "%d s after a restart of all: %s", endMax/second, w.unsettled())
 		}
@@ -40,6 +40,27 @@ func (w *World) restart(kind death) {
 		}
 		w.cheapCheck()
 	}
+}
+
+// level reports whether all replicas of each partition have the same log, and
+// know that they have.
+func (w *World) level() bool {
+	for _, p := range w.h.order {
+		reg := w.image().PartitionByID(p.id)
+		if reg == nil || w.anyHurt(p) {
+			continue
+		}
+		leader := w.replicaOf(p, reg.Leader)
+		if leader == nil || leader.state == nil {
+			return false
+		}
+		for _, b := range reg.Replicas {
+			if r := w.replicaOf(p, b); r == nil || r.state == nil || r.state.LogEnd != leader.state.LogEnd || leader.state.HighWatermark != leader.state.LogEnd {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // digest sums up the content of all logs on their leaders.
@@ -55,8 +76,12 @@ func (w *World) digest() uint64 {
 			continue
 		}
 		s := r.state
-		sum.add(uint64(p.tp.Partition), uint64(s.LogStart), uint64(s.LogEnd), uint64(len(p.tp.Topic)))
-		_, _ = scan(r.m.disk, partDir(p.tp), int64(s.LogStart), func(h *batchHead, raw []byte) error {
+		start := int64(s.LogStart)
+		if len(w.machines) > 1 {
+			start = p.maxStart // another replica's checkpoint of it may be older
+		}
+		sum.add(uint64(p.tp.Partition), uint64(start), uint64(s.LogEnd), uint64(len(p.tp.Topic)))
+		_, _ = scan(r.m.disk, partDir(p.tp), start, func(h *batchHead, raw []byte) error {
 			sum.add(uint64(h.base), uint64(crc32.Checksum(raw, castagnoli)))
 			return nil
 		})

@@ -121,6 +121,8 @@ type replica struct {
 	host   *host.Hosted // of the running incarnation, nil if it has none
 	state  *host.State  // as last looked at
 	rider  *counter     // what rides on it, in the running incarnation
+	// shortEnd is where the files ended, when that was below the log's end.
+	shortEnd int64
 	// batches are those of the last look at the files, from the log start on.
 	batches []stored
 }

@@ -99,8 +99,8 @@ func (s *stream) knock() {
 
 // Write implements transport.Stream.
 func (s *stream) Write(frame []byte) {
-	if s.here {
-		return
+	if s.here || s.from.m.faults.dying != deathNone {
+		return // the process is dead: nothing left it
 	}
 	w := s.net.world
 	w.hash.add(uint64(s.from.m.id), uint64(s.to.id), sum(frame))

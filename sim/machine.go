@@ -81,7 +81,7 @@ func (m *machine) replica(p *part) *replica {
 			return r
 		}
 	}
-	r := &replica{m: m, part: p, tp: p.tp}
+	r := &replica{m: m, part: p, tp: p.tp, shortEnd: -1}
 	r.hit = m.newHit[p.tp]
 	delete(m.newHit, p.tp)
 	m.replicas = append(m.replicas, r)

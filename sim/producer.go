@@ -270,6 +270,9 @@ func (r *replica) checkHolders(end int64, s *host.State) {
 	if s.View == nil || !r.leads() || len(s.Replicas) < 2 || isChurn(r.tp.Topic) {
 		return
 	}
+	if reg := w.image().PartitionByID(r.part.id); reg == nil || reg.Reassigning() {
+		return // how many there are to be is changing
+	}
 	holders := 0
 	for _, m := range w.machines {
 		if o := m.find(r.part); o != nil && !o.removed && (o.end >= end || o.tainted || m.node == nil) {
@@ -460,6 +463,7 @@ func (p *producer) askID() {
 			}
 			p.abandonAll()
 			p.pid, p.epoch = r.ProducerID, r.ProducerEpoch
+			w.loose[p.pid] = p.acks == 1 && len(w.machines) > 1
 		})
 }
 

@@ -40,6 +40,7 @@ type World struct {
 	meta     meta
 	net      net
 	clients  []client
+	loose    map[int64]bool // producer ids that send at acks=1, and so may leave gaps
 	admin    *admin
 
 	hash    traceHash
@@ -102,7 +103,7 @@ func Run(o Options, w io.Writer) Result {
 }
 
 func newWorld(o Options, out io.Writer) *World {
-	w := &World{sim: simtime.New(o.Seed)}
+	w := &World{sim: simtime.New(o.Seed), loose: make(map[int64]bool)}
 	split := func(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, salt)) }
 	o.draw(split(1))
 	w.o = o
