@@ -275,7 +275,7 @@ func (r *replica) checkHolders(end int64, s *host.State) {
 	}
 	holders := 0
 	for _, m := range w.machines {
-		if o := m.find(r.part); o != nil && !o.removed && (o.end >= end || o.tainted || m.node == nil) {
+		if o := m.find(r.part); o != nil && (o.end >= end || o.tainted || m.node == nil) {
 			holders++ // one that is down had it, or has lost it honestly
 		}
 	}
