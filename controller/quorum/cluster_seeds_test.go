@@ -381,7 +381,8 @@ func TestSameSeedSameRun(t *testing.T) {
 		c.check()
 		return fmt.Sprint(c.events, c.sim.Now(), c.trace)
 	}
-	if trace() != trace() {
+	first, second := trace(), trace()
+	if first != second {
 		t.Fatal("two runs of one seed differ")
 	}
 }

@@ -327,13 +327,6 @@ func (n *simNode) image() *metadata.Image {
 	return n.node.Image()
 }
 
-func (n *simNode) describe() *Description {
-	if n.obs != nil {
-		return n.obs.Describe()
-	}
-	return n.node.Describe()
-}
-
 // published checks each image against all others.
 func (n *simNode) published(m *metadata.Image, d *metadata.Delta) {
 	c, at := n.c, m.At()

@@ -355,7 +355,6 @@ func (w *watcher) install(now model.Now, d *download, out *loop.Outbox) error {
 // show makes m the image. That it was is made durable before anybody can act on
 // it.
 func (w *watcher) show(m *metadata.Image, d *metadata.Delta) error {
-	was := w.image
 	w.image = m
 	seen := w.disk.mark.at.Offset
 	if mutant.On("ctl-observer-falls-back") {
@@ -371,8 +370,8 @@ func (w *watcher) show(m *metadata.Image, d *metadata.Delta) error {
 		return fmt.Errorf("%w: %w", err, errStop)
 	}
 	if w.hidden {
-		w.hidden, was = false, metadata.Empty()
-		d = metadata.SnapshotDelta(was, m)
+		w.hidden = false
+		d = metadata.SnapshotDelta(metadata.Empty(), m)
 	}
 	w.shown = m.At().Offset
 	w.publish(m, d)
