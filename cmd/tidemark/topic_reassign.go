@@ -53,7 +53,7 @@ func readPlan(args []string, file string, stdin io.Reader) (kadm.AlterPartitionA
 		where, to, ok := strings.Cut(arg, "=")
 		topic, partition, err := parsePartition(where)
 		if !ok || err != nil {
-			return nil, &usageError{fmt.Errorf("%q: want TOPIC:PARTITION=ID,ID,...", arg)}
+			return nil, &usageError{fmt.Errorf("%q: want TOPIC:PARTITION=ID[,ID]", arg)}
 		}
 		ids, err := parseIDs(to)
 		if err != nil {
