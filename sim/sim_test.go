@@ -22,7 +22,7 @@ func seeds(t *testing.T) uint64 {
 	if testing.Short() {
 		return 10
 	}
-	return 60
+	return 40
 }
 
 func TestSeeds(t *testing.T) {
@@ -41,17 +41,18 @@ func TestSeeds(t *testing.T) {
 // where maps, pools and addresses are others.
 func TestDeterminism(t *testing.T) {
 	if os.Getenv("TIDEMARK_SIM_HASH") != "" {
-		r := Run(Options{Seed: 7}, nil)
+		r := Run(Options{Seed: 7, Nodes: 3}, nil)
 		os.Stdout.WriteString("hash " + strconv.FormatUint(r.Hash, 16) + "\n")
 		return
 	}
-	for seed := uint64(1); seed <= 3; seed++ {
-		a, b := Run(Options{Seed: seed}, nil), Run(Options{Seed: seed}, new(bytes.Buffer))
+	for seed := uint64(1); seed <= 4; seed++ {
+		nodes := int(seed%2)*2 + 1
+		a, b := Run(Options{Seed: seed, Nodes: nodes}, nil), Run(Options{Seed: seed, Nodes: nodes}, new(bytes.Buffer))
 		if a.Hash != b.Hash || a.Events != b.Events {
 			t.Errorf("seed %d: hash %x after %d events, then %x after %d", seed, a.Hash, a.Events, b.Hash, b.Events)
 		}
 	}
-	want := "hash " + strconv.FormatUint(Run(Options{Seed: 7}, nil).Hash, 16)
+	want := "hash " + strconv.FormatUint(Run(Options{Seed: 7, Nodes: 3}, nil).Hash, 16)
 	cmd := exec.Command(os.Args[0], "-test.run=TestDeterminism$")
 	cmd.Env = append(os.Environ(), "TIDEMARK_SIM_HASH=1")
 	out, err := cmd.Output()
