@@ -332,3 +332,30 @@ func TestUnbornNode(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestUnbornNodeOnABadDisk: whichever operation of the second bootstrap fails, the
+// start says so, and the one after it succeeds.
+func TestUnbornNodeOnABadDisk(t *testing.T) {
+	with := func(id byte) func(c *Config) {
+		return func(c *Config) { c.DirectoryID = metadata.DirectoryID{id} }
+	}
+	born := newDisk()
+	startNode(t, settings{fs: born, config: with(1)})
+	failed := 0
+	for k := int64(1); ; k++ {
+		fs := born.KillClone(memfs.Kill{})
+		bad := faultfs.Wrap(fs, faultfs.When(faultfs.And(faultfs.Mutations(), faultfs.FromNth(k)), faultfs.EIO()))
+		n := newTestNode(t, settings{fs: bad, config: with(2)})
+		if n.Start() == nil {
+			break
+		}
+		failed++
+		n = startNode(t, settings{fs: fs.KillClone(memfs.Kill{}), config: with(2)})
+		if id, _ := n.Identity(); id != (metadata.DirectoryID{2}) {
+			t.Fatalf("operation %d: directory %s", k, id)
+		}
+	}
+	if failed < 5 {
+		t.Errorf("%d operations failed", failed)
+	}
+}

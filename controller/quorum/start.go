@@ -103,9 +103,11 @@ func (n *Node) prepareVirgin(now model.Now, b *beginning) error {
 func (n *Node) settleIdentity(now model.Now, b *beginning) error {
 	id, err := n.checkIdentity(b.loaded.image)
 	if errors.Is(err, ErrStranger) && n.config.alone() && n.config.unborn(b.loaded.image, n.store) {
-		if b.loaded, err = n.bootstrapAgain(now); err == nil {
-			id, err = n.checkIdentity(b.loaded.image)
+		if b.loaded, err = n.bootstrapAgain(now); err != nil {
+			n.store = nil // closed, or never opened
+			return err
 		}
+		id, err = n.checkIdentity(b.loaded.image)
 	}
 	if err == nil {
 		n.setID(id)
