@@ -28,6 +28,7 @@ func (w *World) cheapCheck() {
 	}
 	for _, m := range w.machines {
 		if m.node != nil && m.node.broker.Replicas() != nil {
+			m.node.takeImages()
 			m.node.cheapCheck()
 		}
 	}

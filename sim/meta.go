@@ -20,9 +20,19 @@ type meta struct {
 // image returns the newest metadata, nil if there is none.
 func (w *World) image() *metadata.Image { return w.meta.img }
 
-// applied is told of each image that a node takes over, in its order.
+// applied is told of each image that a node takes over, in its order. It counts
+// once the event is over in which it came, unless the process dies in it.
 func (n *node) applied(img *metadata.Image, _ *metadata.Delta) {
 	if n.m.faults.dying == deathNone && n.m.node == n {
+		n.images = append(n.images, img)
+	}
+}
+
+// takeImages looks at the images that the node took over meanwhile.
+func (n *node) takeImages() {
+	images := n.images
+	n.images = nil
+	for _, img := range images {
 		n.world.meta.see(n, img)
 	}
 }

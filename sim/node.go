@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tidemark/tidemark/broker"
+	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/config"
 	"github.com/tidemark/tidemark/internal/loop/simtime"
 	"github.com/tidemark/tidemark/internal/model"
@@ -32,6 +33,8 @@ type node struct {
 	flushers     []*flusher
 	// stalled is until when the disk makes no progress.
 	stalled model.Instant
+	// images are those that it took over and nobody has looked at.
+	images []*metadata.Image
 	// followed: it had the newest metadata of all when it last took some over.
 	followed bool
 	// hosted are its partitions, as far as the checkers have noticed.
