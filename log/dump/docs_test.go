@@ -53,6 +53,8 @@ func TestKindOf(t *testing.T) {
 		"00000000000000000042-0000000007.checkpoint": "metadata snapshot",
 		"00000000000000000042-7.checkpoint":          "",
 		"00000000000000000042.checkpoint":            "",
+		"quorum-identity":                            "quorum identity",
+		"observed":                                   "observed metadata",
 		"42.log":                                     "",
 		"0000000000000000004x.log":                   "",
 		"99999999999999999999.log":                   "",

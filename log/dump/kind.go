@@ -62,6 +62,10 @@ func kindOf(name string) kind {
 		none.name, none.show = "partition list", (*dumper).inventory
 	case quorumFile:
 		none.name, none.show = "quorum state", (*dumper).quorum
+	case identityFile:
+		none.name, none.show = "quorum identity", (*dumper).identity
+	case observedFile:
+		none.name, none.show = "observed metadata", (*dumper).observed
 	default:
 		return numbered(name)
 	}

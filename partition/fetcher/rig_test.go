@@ -35,9 +35,8 @@ func newRig(t *testing.T) *rig {
 	})}
 }
 
-func topicID() model.TopicID     { return model.TopicID{7} }
-func id(n int32) ID              { return ID{TopicID: topicID(), Partition: n} }
-func none() model.OffsetAndEpoch { return model.OffsetAndEpoch{Offset: -1, Epoch: -1} }
+func topicID() model.TopicID { return model.TopicID{7} }
+func id(n int32) ID          { return ID{TopicID: topicID(), Partition: n} }
 
 func (r *rig) step(in Input) {
 	r.t.Helper()

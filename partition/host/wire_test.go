@@ -24,7 +24,6 @@ type pair struct {
 	nodes [2]*node
 	wires [2]*wire // by which node i reads from the other
 	parts int
-	epoch model.LeaderEpoch
 }
 
 func newPair(t *testing.T, parts int, overrides map[string]string, settings ...func(*config.Broker)) *pair {
@@ -176,8 +175,7 @@ type wired struct {
 func (w *wire) Open(model.BrokerID, int) LeaderLink { w.opened++; return &wireLink{w: w} }
 
 type wireLink struct {
-	w      *wire
-	closed bool
+	w *wire
 }
 
 func (l *wireLink) Send(req kmsg.Request, done LinkReceiver) {
