@@ -129,7 +129,12 @@ func (n *node) look(hosted *host.Hosted) *replica {
 		w.fail(13, "%v: durable up to %d on broker %d after a failed fsync, before it was %d", r.tp, s.Durable, m.id, r.floor)
 	}
 	r.end = max(r.end, int64(s.LogEnd))
-	r.floor = max(r.floor, int64(s.Durable))
+	if old != nil && s.RecoveryPoint < old.RecoveryPoint {
+		// A cut is on its way to the disk: what lies above may go from now on.
+		r.floor = min(r.floor, int64(s.RecoveryPoint))
+	} else {
+		r.floor = max(r.floor, int64(s.Durable))
+	}
 	r.part.maxStart = max(r.part.maxStart, int64(s.LogStart))
 	r.rider.follow()
 	if r.leads() && (old == nil || old.Role != s.Role || old.LeaderEpoch != s.LeaderEpoch) {
