@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"maps"
 	"sync"
 
@@ -44,7 +45,20 @@ func (d *Dir) takeLowering() checkpoint.Offsets {
 	return all
 }
 
-// readOffsets reads a checkpoint file; what can't be read counts as absent.
+// readStarts reads the log starts. A disk that can't be read is no file without
+// content: what DeleteRecords took away would come back to view, so the error is
+// the directory's. A file that makes no sense counts as absent, as in Kafka.
+func (d *Dir) readStarts(logger *zap.Logger) (checkpoint.Offsets, error) {
+	offsets, err := checkpoint.ReadOffsets(d.fs, d.file(checkpoint.LogStartFile))
+	var format *checkpoint.FormatError
+	if err == nil || !errors.As(err, &format) {
+		return offsets, err
+	}
+	return d.readOffsets(checkpoint.LogStartFile, logger), nil
+}
+
+// readOffsets reads a checkpoint file; what can't be read counts as absent: the
+// log is then scanned from an earlier point, or the high watermark begins lower.
 func (d *Dir) readOffsets(name string, logger *zap.Logger) checkpoint.Offsets {
 	offsets, err := checkpoint.ReadOffsets(d.fs, d.file(name))
 	if err != nil {

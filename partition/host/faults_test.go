@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
+	"github.com/tidemark/tidemark/log/checkpoint"
 	"github.com/tidemark/tidemark/partition"
 )
 
@@ -322,3 +323,21 @@ func TestUnreadablePartitionDirectory(t *testing.T) {
 }
 
 var _ vfs.FS = (*memfs.FS)(nil)
+
+// TestUnreadableLogStarts: a disk that can't be read where the log starts are
+// kept is not one that keeps none: nothing that was deleted comes back.
+func TestUnreadableLogStarts(t *testing.T) {
+	n := newNode(t)
+	n.start()
+	n.register()
+	n.create("t", 1)
+	n.stop()
+	denied := faultfs.Fail(os.ErrPermission)
+	n.fs = faultfs.Wrap(n.disk, faultfs.When(faultfs.Under("/data/"+checkpoint.LogStartFile), denied))
+	if sum := n.start(); sum.Loaded != 0 || sum.Offline != 1 {
+		t.Errorf("%+v, want one offline", sum)
+	}
+	if n.dirs.All()[0].Online() {
+		t.Error("the directory passes for sound")
+	}
+}

@@ -115,8 +115,12 @@ func (m *ReplicaManager) scan() []*foundDir {
 			m.dirFailed(d, err)
 			continue
 		}
+		starts, err := d.readStarts(m.logger)
+		if err != nil {
+			m.dirFailed(d, err)
+			continue
+		}
 		recovery := d.readOffsets(checkpoint.RecoveryPointFile, m.logger)
-		starts := d.readOffsets(checkpoint.LogStartFile, m.logger)
 		highWatermarks := d.readOffsets(checkpoint.HighWatermarkFile, m.logger)
 		cleaned := d.readOffsets(checkpoint.CleanerFile, m.logger)
 		d.files.recovery, d.files.starts, d.files.highWatermarks = recovery, starts, highWatermarks
