@@ -208,11 +208,7 @@ func newQuorumAddVoter(io streams) *cobra.Command {
 			if err == nil {
 				err = responseError(resp.ErrorCode, resp.ErrorMessage)
 			}
-			if err != nil {
-				return fmt.Errorf("add voter %d: %w", voter.node, err)
-			}
-			_, err = fmt.Fprintf(io.out, "added voter %d\n", voter.node)
-			return err
+			return voter.outcome(io, "add", "added", err)
 		},
 	}
 	voter.register(cmd)
@@ -259,13 +255,18 @@ func newQuorumRemoveVoter(io streams) *cobra.Command {
 			if err == nil {
 				err = responseError(resp.ErrorCode, resp.ErrorMessage)
 			}
-			if err != nil {
-				return fmt.Errorf("remove voter %d: %w", voter.node, err)
-			}
-			_, err = fmt.Fprintf(io.out, "removed voter %d\n", voter.node)
-			return err
+			return voter.outcome(io, "remove", "removed", err)
 		},
 	}
 	voter.register(cmd)
 	return cmd
+}
+
+// outcome says how a change of the voter set went.
+func (v *voterFlags) outcome(io streams, doing, done string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s voter %d: %w", doing, v.node, err)
+	}
+	_, err = fmt.Fprintf(io.out, "%s voter %d\n", done, v.node)
+	return err
 }
