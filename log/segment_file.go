@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 
@@ -170,7 +171,34 @@ func (s *segmentFile) isDirty() bool {
 	return s.dirty
 }
 
-// setPath tells that the file was renamed.
+// rename gives the file another name. A reader that wants a handle meanwhile
+// waits, else it would look for the file where it no longer is.
+func (s *segmentFile) rename(to string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fs.Rename(s.path, to); err != nil {
+		return err
+	}
+	s.path = to
+	return nil
+}
+
+// renameDir moves the directory that files are in. As with rename, readers wait.
+func renameDir(fs vfs.FS, from, to string, files []*segmentFile) error {
+	for _, s := range files {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	if err := fs.Rename(from, to); err != nil {
+		return err
+	}
+	for _, s := range files {
+		s.path = filepath.Join(to, filepath.Base(s.path))
+	}
+	return nil
+}
+
+// setPath tells that the file was renamed, before there are readers.
 func (s *segmentFile) setPath(path string) {
 	s.mu.Lock()
 	s.path = path

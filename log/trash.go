@@ -70,17 +70,14 @@ func (l *Log) RenameDir(name string) error {
 	}
 	parent := filepath.Dir(l.dir)
 	to := filepath.Join(parent, name)
-	if err := l.fs.Rename(l.dir, to); err != nil {
-		return err
-	}
-	l.dir = to
 	files := append([]*segmentFile(nil), l.trash.doomed...)
 	for _, s := range l.segments {
 		files = append(files, s.file)
 	}
-	for _, f := range files {
-		f.setPath(filepath.Join(to, filepath.Base(f.name())))
+	if err := renameDir(l.fs, l.dir, to, files); err != nil {
+		return err
 	}
+	l.dir = to
 	for i, p := range l.flush.side {
 		l.flush.side[i] = filepath.Join(to, filepath.Base(p))
 	}

@@ -301,10 +301,9 @@ func (l *Log) discard(s *segment, r *Removal) error {
 		}
 		to = l.path(fmt.Sprintf("%s.%d%s", fileName(s.base, logSuffix), n, deletedSuffix))
 	}
-	if err := l.fs.Rename(from, to); err != nil {
+	if err := s.file.rename(to); err != nil {
 		return fmt.Errorf("discard segment: %w", err)
 	}
-	s.file.setPath(to)
 	l.files.dropIndex(s)
 	l.trash.discard(s.file)
 	if r != nil {

@@ -348,6 +348,20 @@ func TestDamagedSnapshots(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfNoEntry: offset and term of a snapshot are of an entry, so they
+// are not negative, whatever a sound CRC covers.
+func TestSnapshotOfNoEntry(t *testing.T) {
+	for _, at := range []model.OffsetAndEpoch{{Offset: -1, Epoch: 2}, {Offset: 1, Epoch: -25}} {
+		b := AppendSnapshot(nil, SnapshotHeader{At: at}, Empty())
+		for pos := 0; pos < len(b); pos += 12 + int(binary.BigEndian.Uint32(b[pos+8:])) {
+			binary.BigEndian.PutUint32(b[pos+12:], 2) // the batch's own epoch
+		}
+		if _, _, err := ReadSnapshot(fixCRCs(b)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%v: %v", at, err)
+		}
+	}
+}
+
 // TestRaftIDs: ids depend on both halves of the identity.
 func TestRaftIDs(t *testing.T) {
 	seen := map[uint64]bool{}

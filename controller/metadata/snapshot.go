@@ -197,6 +197,9 @@ func ReadSnapshot(b []byte) (SnapshotHeader, *Image, error) {
 			err = fmt.Errorf("offset %d, want %d: %w", bt.Offset, offset, ErrMalformed)
 		case state == ControlSnapshotHeader && bt.Control == ControlSnapshotHeader:
 			err, state = decode(bt.Value, h.code), 0
+			if err == nil && (h.At.Offset < 0 || h.At.Epoch < 0) {
+				err = fmt.Errorf("snapshot up to %s: %w", h.At, ErrMalformed)
+			}
 		case state == 0 && bt.Control == 0:
 			var n int
 			n, err = applyChunk(e, h.At, bt.Value)
