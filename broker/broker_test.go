@@ -8,6 +8,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/tidemark/tidemark/internal/config"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/internal/vfs/faultfs"
+	"github.com/tidemark/tidemark/internal/vfs/memfs"
 )
 
 func produceN(t *testing.T, cl *kgo.Client, topic string, from, n int) {
@@ -75,6 +81,40 @@ func TestLeaderEpochRisesAtEachStart(t *testing.T) {
 		}
 		last = p.LeaderEpoch
 		stopBroker(t, b)
+	}
+}
+
+// TestFirstStartCutShortKeepsTheCluster: other nodes may have seen the image of a
+// voter that dies before it wrote meta.properties, so that its cluster must be the
+// same one after that.
+func TestFirstStartCutShortKeepsTheCluster(t *testing.T) {
+	disk := memfs.New()
+	life := func(disk vfs.FS) (cluster string, err error) {
+		settings, _, _, err := config.Load(config.Sources{Flags: []string{
+			"process.roles=controller", "node.id=1", "listeners=CONTROLLER://127.0.0.1:0",
+			"controller.listener.names=CONTROLLER", "log.dirs=/data", "tidemark.kept.dir=/kept",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := New(Config{Settings: settings, FS: disk, Logger: zaptest.NewLogger(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err = b.Start(ctx); err == nil {
+			defer stopBroker(t, b)
+		}
+		return b.ClusterID(), err
+	}
+	first, err := life(faultfs.Wrap(disk, faultfs.When(faultfs.And(faultfs.PathMatch("*meta.properties*"), faultfs.Mutations()), faultfs.EIO())))
+	if err == nil || first == "" {
+		t.Fatalf("cluster %q, %v: the start was not cut short between its bootstrap and meta.properties", first, err)
+	}
+	second, err := life(disk.KillClone(memfs.Kill{}))
+	if err != nil || second != first {
+		t.Errorf("cluster %q after %q, %v", second, first, err)
 	}
 }
 

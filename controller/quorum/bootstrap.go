@@ -92,24 +92,6 @@ func newUUID(rng *rand.Rand) [16]byte {
 	}
 }
 
-// unborn reports whether the disk was bootstrapped but nobody ever used it: the
-// node has no other past, and no broker registered.
-func (c *Config) unborn(m *metadata.Image, s *storage) bool {
-	return !c.used() && m.At() == bootstrapAt && m.NumTopics() == 0 && len(m.Brokers()) == 0 &&
-		len(m.Voters()) == 1 && m.Voters()[0].Node == c.NodeID && s.onlyTerms()
-}
-
-// onlyTerms reports whether the log holds nothing but the empty entries with
-// which terms begin.
-func (s *storage) onlyTerms() bool {
-	for _, e := range s.recent {
-		if e.GetType() != raftpb.EntryNormal || len(e.GetData()) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // checkIdentity compares what the disk says with what the node was told, and
 // returns the directory id by which the quorum knows it.
 func (n *Node) checkIdentity(m *metadata.Image) (metadata.DirectoryID, error) {

@@ -102,13 +102,6 @@ func (n *Node) prepareVirgin(now model.Now, b *beginning) error {
 // settleIdentity finds out under which name the loaded state knows this node.
 func (n *Node) settleIdentity(now model.Now, b *beginning) error {
 	id, err := n.checkIdentity(b.loaded.image)
-	if errors.Is(err, ErrStranger) && n.config.alone() && n.config.unborn(b.loaded.image, n.store) {
-		if b.loaded, err = n.bootstrapAgain(now); err != nil {
-			n.store = nil // closed, or never opened
-			return err
-		}
-		id, err = n.checkIdentity(b.loaded.image)
-	}
 	if err == nil {
 		n.setID(id)
 		return nil
@@ -255,18 +248,6 @@ func (n *Node) open(now model.Now, state diskState) (loaded, error) {
 	}
 	n.store, l, err = load(o, n.dir, now)
 	return l, err
-}
-
-// bootstrapAgain replaces a bootstrap whose process ended before it wrote
-// meta.properties, so that the directory has been given another id since.
-func (n *Node) bootstrapAgain(now model.Now) (l loaded, err error) {
-	if err := n.store.plog.Close(false); err != nil {
-		return l, err
-	}
-	if err := n.config.FS.RemoveAll(n.dir); err != nil {
-		return l, err
-	}
-	return n.open(now, virgin)
 }
 
 // startRaft makes the library's node from the storage.

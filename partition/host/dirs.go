@@ -83,7 +83,6 @@ var ErrForeignDir = errors.New("log directory belongs to another node or cluster
 // another is left; one that is locked or foreign refuses the start.
 func OpenDirs(o DirOptions) (*Dirs, error) {
 	ds := &Dirs{o: o}
-	online := 0
 	var last error
 	for _, path := range o.Paths {
 		d := &Dir{path: path, fs: o.FS, marker: model.NoBrokerEpoch}
@@ -97,25 +96,24 @@ func OpenDirs(o DirOptions) (*Dirs, error) {
 			last = err
 			d.fail(err)
 			o.Logger.Error("log directory is offline", zap.String("dir", path), zap.Error(err))
-		default:
-			online++
 		}
 	}
 	if err := ds.check(); err != nil {
 		ds.Close()
 		return nil, err
 	}
-	if online == 0 {
-		ds.Close()
-		return nil, fmt.Errorf("no log directory is usable: %w", last)
-	}
 	for _, d := range ds.dirs {
 		if d.Online() {
 			if err := d.begin(&ds.o); err != nil {
+				last = err
 				d.fail(err)
 				o.Logger.Error("log directory is offline", zap.String("dir", d.path), zap.Error(err))
 			}
 		}
+	}
+	if ds.Online() == 0 {
+		ds.Close()
+		return nil, fmt.Errorf("no log directory is usable: %w", last)
 	}
 	return ds, nil
 }
@@ -233,8 +231,19 @@ func (d *Dir) begin(o *DirOptions) error {
 	if !known {
 		d.run.BrokerEpoch = d.marker
 	}
-	// On a full disk the old record stays; what it proves can only be less.
-	if err := writeRun(d.fs, d.file(runFile), d.run); err != nil && !vfs.IsNoSpace(err) {
+	noID := d.meta.DirectoryID == (checkpoint.DirectoryID{})
+	if noID {
+		d.meta.DirectoryID = last.Draft
+		if last.Draft == (checkpoint.DirectoryID{}) {
+			d.meta.DirectoryID = drawDirectoryID(o.Rand)
+		}
+	}
+	if !d.hasMeta {
+		d.run.Draft = d.meta.DirectoryID
+	}
+	// On a full disk the old record stays; what it proves can only be less. An id
+	// must stay what it is once anybody was told of it.
+	if err := writeRun(d.fs, d.file(runFile), d.run); err != nil && (d.run.Draft != last.Draft || !vfs.IsNoSpace(err)) {
 		return err
 	}
 	if err := checkpoint.RemoveCleanShutdown(d.fs, d.file(checkpoint.CleanShutdownFile)); err != nil {
@@ -243,11 +252,8 @@ func (d *Dir) begin(o *DirOptions) error {
 	if err := d.inventory.read(d); err != nil {
 		return err
 	}
-	if d.meta.DirectoryID == (checkpoint.DirectoryID{}) {
-		d.meta.DirectoryID = drawDirectoryID(o.Rand)
-		if d.hasMeta {
-			return checkpoint.WriteMetaProperties(d.fs, d.file(checkpoint.MetaPropertiesFile), d.meta)
-		}
+	if d.hasMeta && noID {
+		return checkpoint.WriteMetaProperties(d.fs, d.file(checkpoint.MetaPropertiesFile), d.meta)
 	}
 	return nil
 }
@@ -280,6 +286,9 @@ func (ds *Dirs) Claim(clusterID string) error {
 			continue
 		}
 		d.hasMeta = true
+		d.runMu.Lock()
+		d.note(func(r *runRecord) { r.Draft = checkpoint.DirectoryID{} })
+		d.runMu.Unlock()
 	}
 	if ds.Online() == 0 {
 		return fmt.Errorf("no log directory is usable: %w", ds.dirs[0].Failure())

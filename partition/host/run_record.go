@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/log/checkpoint"
 )
 
 // runFile notes, in each log directory, which life of which machine uses it. It
@@ -34,6 +36,11 @@ type runRecord struct {
 	// Applied is the metadata offset of the newest image that was acted on, -1 if
 	// none was. An older one is refused.
 	Applied model.Offset
+	// Draft is the directory's id as long as there is no meta.properties to hold
+	// it, zero afterwards: a first start that dies in between, once others were
+	// told, is taken up by the next under the same name. It does not stay, since
+	// somebody who wipes a directory may overlook this file.
+	Draft checkpoint.DirectoryID
 }
 
 type runJSON struct {
@@ -45,6 +52,7 @@ type runJSON struct {
 	BrokerEpoch int64  `json:"brokerEpoch"`
 	Heartbeat   int64  `json:"heartbeat"`
 	Applied     int64  `json:"applied"`
+	Draft       string `json:"directoryId,omitempty"`
 }
 
 // readRun reads a runFile. One that is missing or can't be read proves nothing.
@@ -62,6 +70,13 @@ func readRun(fs vfs.FS, path string) (runRecord, bool) {
 		BootID: j.BootID, Mount: j.Mount, Stop: log.StopPower, Told: j.Told,
 		BrokerEpoch: model.BrokerEpoch(j.BrokerEpoch), Heartbeat: j.Heartbeat, Applied: model.Offset(j.Applied),
 	}
+	if j.Draft != "" {
+		id, err := base64.RawURLEncoding.Strict().DecodeString(j.Draft)
+		if err != nil || len(id) != len(r.Draft) {
+			return none, false
+		}
+		r.Draft = checkpoint.DirectoryID(id)
+	}
 	switch j.Stop {
 	case log.StopClean.String():
 		r.Stop = log.StopClean
@@ -72,10 +87,14 @@ func readRun(fs vfs.FS, path string) (runRecord, bool) {
 }
 
 func writeRun(fs vfs.FS, path string, r runRecord) error {
-	text, err := json.Marshal(runJSON{
+	j := runJSON{
 		Version: 1, BootID: r.BootID, Mount: r.Mount, Stop: r.Stop.String(), Told: r.Told,
 		BrokerEpoch: int64(r.BrokerEpoch), Heartbeat: r.Heartbeat, Applied: int64(r.Applied),
-	})
+	}
+	if r.Draft != (checkpoint.DirectoryID{}) {
+		j.Draft = r.Draft.String()
+	}
+	text, err := json.Marshal(j)
 	if err != nil {
 		return fmt.Errorf("run record: %w", err)
 	}
