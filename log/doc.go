@@ -10,7 +10,8 @@
 // log; any goroutine may read through it. Bytes below the end of a View that
 // was once published never change (invariant 14): a truncation publishes a
 // shorter View and goes on in a new file, and the old bytes are cut only after
-// the last reader has left (Reclaim). A FlushJob runs on any goroutine.
+// the last reader has left (Reclaim). A FlushJob and a Drop run on any
+// goroutine.
 //
 // # Duties of the caller
 //

@@ -148,6 +148,11 @@ func (j *FlushJob) Run() error {
 	return j.err
 }
 
+// cancel has Run do nothing if it has not begun, and waits for it if it has.
+func (j *FlushJob) cancel() {
+	j.once.Do(func() { j.err = fmt.Errorf("flush of %s: %w", j.dir, ErrClosed) })
+}
+
 func (j *FlushJob) run() error {
 	for _, f := range j.files {
 		if err := f.sync(); err != nil {

@@ -47,7 +47,9 @@ type Log struct {
 
 	flush flushState
 	trash trash
-	view  atomic.Pointer[View]
+	// drop is the Drop that was started and not finished, nil without one.
+	drop *Drop
+	view atomic.Pointer[View]
 
 	// failure is what made the log unusable, nil as long as it isn't.
 	failure error
@@ -187,6 +189,13 @@ func (l *Log) Close(clean bool) error {
 		err = l.closeClean()
 	}
 	l.closed = true
+	// Whoever takes the directory over must not meet what was under way.
+	if l.drop != nil {
+		l.drop.cancel()
+	}
+	if l.flush.running != nil {
+		l.flush.running.cancel()
+	}
 	for _, s := range l.segments {
 		s.file.close()
 		l.files.dropIndex(s)

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
 )
 
 // Roll seals the segment that is being written and begins another at LogEnd. An
@@ -189,6 +191,28 @@ func (l *Log) dropOldSnapshots(newest model.Offset) {
 		at, suffix, ok := parseName(name)
 		if ok && suffix == snapshotSuffix && at < newest && !bases[at] {
 			_ = l.fs.Remove(l.path(name))
+		}
+	}
+}
+
+// removeSnapshotsBelow removes the snapshots that lie before every segment, but
+// for the newest if there is none further on. Failing to is harmless.
+func removeSnapshotsBelow(fs vfs.FS, dir string, first model.Offset) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return
+	}
+	newest := ""
+	for _, name := range names {
+		at, suffix, ok := parseName(name)
+		if !ok || suffix != snapshotSuffix {
+			continue
+		}
+		if newest != "" {
+			_ = fs.Remove(filepath.Join(dir, newest))
+		}
+		if newest = ""; at < first {
+			newest = name
 		}
 	}
 }

@@ -68,6 +68,9 @@ func (l *Log) RenameDir(name string) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
+	if err := l.settleDrop(); err != nil {
+		return err
+	}
 	parent := filepath.Dir(l.dir)
 	to := filepath.Join(parent, name)
 	files := append([]*segmentFile(nil), l.trash.doomed...)

@@ -32,6 +32,9 @@ func (l *Log) Truncate(to model.Offset) (Removal, error) {
 	if to < 0 {
 		return Removal{}, fmt.Errorf("truncate to %d: %w", to, ErrOffsetOutOfRange)
 	}
+	if err := l.settleDrop(); err != nil {
+		return Removal{}, err
+	}
 	if to >= l.logEnd {
 		if !mutant.On("log-keep-empty-epoch") {
 			l.epochs.TruncateFromEnd(l.logEnd)
@@ -287,25 +290,33 @@ func (l *Log) storeShortened(s *segment, next model.Offset) error {
 // discard renames the file of a segment that is no longer part of the log, and
 // removes what stands beside it. It is unlinked by Reclaim.
 func (l *Log) discard(s *segment, r *Removal) error {
+	if err := discardFiles(l.fs, s, r); err != nil {
+		return err
+	}
+	l.files.dropIndex(s)
+	l.trash.discard(s.file)
+	return nil
+}
+
+// discardFiles is the part of discard that touches the disk.
+func discardFiles(fs vfs.FS, s *segment, r *Removal) error {
 	for _, name := range s.sideFiles() {
-		if err := removeIfThere(l.fs, name); err != nil {
+		if err := removeIfThere(fs, name); err != nil {
 			return err
 		}
 	}
 	from := s.file.name()
-	to := l.path(fileName(s.base, logSuffix+deletedSuffix))
+	to := s.path(logSuffix + deletedSuffix)
 	for n := 1; ; n++ {
 		// The same base may be discarded again before the first is reclaimed.
-		if _, err := l.fs.Stat(to); err != nil {
+		if _, err := fs.Stat(to); err != nil {
 			break
 		}
-		to = l.path(fmt.Sprintf("%s.%d%s", fileName(s.base, logSuffix), n, deletedSuffix))
+		to = s.path(fmt.Sprintf("%s.%d%s", logSuffix, n, deletedSuffix))
 	}
 	if err := s.file.rename(to); err != nil {
 		return fmt.Errorf("discard segment: %w", err)
 	}
-	l.files.dropIndex(s)
-	l.trash.discard(s.file)
 	if r != nil {
 		r.renamed(from, to)
 	}
@@ -321,6 +332,9 @@ func (l *Log) TruncateFullyAndStartAt(o model.Offset) (Removal, error) {
 	if o < 0 {
 		return Removal{}, fmt.Errorf("start at %d: %w", o, ErrOffsetOutOfRange)
 	}
+	if err := l.settleDrop(); err != nil {
+		return Removal{}, err
+	}
 	v := l.View()
 	removal := v.removal("truncate fully", 0, 0, l.logEnd)
 	removal.Start = v.start
@@ -335,7 +349,7 @@ func (l *Log) TruncateFullyAndStartAt(o model.Offset) (Removal, error) {
 }
 
 // IncrementLogStart raises the log's start: records below o are no longer read.
-// Files stay until DropBelow. Below the present start it does nothing.
+// Files stay until a Drop. Below the present start it does nothing.
 func (l *Log) IncrementLogStart(o model.Offset) error {
 	if err := l.usable(); err != nil {
 		return err
@@ -351,30 +365,4 @@ func (l *Log) IncrementLogStart(o model.Offset) error {
 	l.producers.AdvanceLogStart(o)
 	l.publish()
 	return nil
-}
-
-// DropBelow removes the segments that lie wholly below the log's start, but
-// never the one being written, and returns how many and how many bytes. Each
-// removal is durable before the next: a lost one in between would leave a hole.
-func (l *Log) DropBelow() (segments int, bytes int64, err error) {
-	if err := l.usable(); err != nil {
-		return 0, 0, err
-	}
-	for len(l.segments) > 1 && l.segments[1].base <= l.logStart {
-		s := l.segments[0]
-		if err := l.discard(s, nil); err != nil {
-			return segments, bytes, l.poison("drop segment", err)
-		}
-		if err := l.fs.SyncDir(l.dir); err != nil {
-			return segments, bytes, l.poison("drop segment", err)
-		}
-		l.segments = append([]*segment(nil), l.segments[1:]...)
-		segments++
-		bytes += s.size
-		l.publish()
-	}
-	if segments > 0 {
-		l.dropOldSnapshots(l.segments[0].base)
-	}
-	return segments, bytes, nil
 }

@@ -74,6 +74,21 @@ func (v *View) Segments() []SegmentInfo {
 	return infos
 }
 
+// BelowStart reports whether a segment lies wholly below the log's start, so that
+// StartDrop finds something to do.
+func (v *View) BelowStart() bool { return len(v.segments) > 1 && v.segments[1].base <= v.start }
+
+// Modified returns when the file of the segment with that base was written last.
+// It asks the file system.
+func (v *View) Modified(base model.Offset) (model.Timestamp, error) {
+	file := v.segments[v.segmentFor(base)].file
+	info, err := file.fs.Stat(file.name())
+	if err != nil {
+		return model.NoTimestamp, err
+	}
+	return model.Timestamp(info.ModTime.UnixMilli()), nil
+}
+
 // isTail reports whether segment i is the one being written.
 func (v *View) isTail(i int) bool { return i == len(v.segments)-1 }
 

@@ -44,7 +44,7 @@ func (l *store) do(w partition.Write) partition.Written {
 		l.append(w.Set)
 	case partition.WriteEpoch:
 		l.epochs.Assign(w.Epoch, w.Offset)
-	case partition.WriteLogStart:
+	case partition.WriteLogStart, partition.WriteRetain:
 		l.raise(w.Offset)
 	case partition.WriteTruncate:
 		l.truncate(w.Offset)
@@ -548,6 +548,8 @@ func (c *cluster) command(t *testing.T, d *datadriven.TestData) {
 		del := &partition.DeleteRecords{Offset: model.Offset(a.num("to", -1))}
 		del.Deadline = model.Never
 		c.step(target(), partition.Input{Kind: partition.KindDeleteRecords, Delete: del})
+	case "retain":
+		c.step(target(), partition.Input{Kind: partition.KindRetain, Retain: model.Offset(a.num("to", 0))})
 	case "fault": // of the next write
 		target().plog.fault = map[string]partition.Fault{"refused": partition.FaultRefused, "broken": partition.FaultBroken}[d.CmdArgs[1].Key]
 	case "damage": // a bit of the answer on its way

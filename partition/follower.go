@@ -49,6 +49,10 @@ func (follower) written(p *Partition, now model.Now, kind WriteKind, w Written, 
 		p.durable = min(p.durable, w.LogEnd)
 		return
 	}
+	if kind == WriteRetain {
+		p.logStartRaised(w, out)
+		return
+	}
 	assert.That(f != nil, "a follower completed write %d that no answer asked for", kind)
 	switch kind {
 	case WriteAppend, WriteRefill:

@@ -39,6 +39,8 @@ const (
 	KindFetched
 	// KindTick says that NextDeadline has passed.
 	KindTick
+	// KindRetain asks to give up what lies below Input.Retain.
+	KindRetain
 )
 
 // Input is one fact for Step. Only the field of its Kind is read.
@@ -54,6 +56,7 @@ type Input struct {
 	Alter        AlterAnswer
 	Written      Written
 	Flushed      model.Offset
+	Retain       model.Offset
 	Code         Code
 }
 

@@ -34,7 +34,7 @@ func (leader) written(p *Partition, now model.Now, kind WriteKind, w Written, ou
 	switch kind {
 	case WriteAppend:
 		p.appended(now, w, out)
-	case WriteLogStart:
+	case WriteLogStart, WriteRetain:
 		p.logStartRaised(w, out)
 	case WriteEpoch:
 		if w.Fault != FaultNone {

@@ -50,6 +50,15 @@ func TestMutantHighWatermarkIgnoresPendingISR(t *testing.T) {
 	kill(t, "part-hw-ignores-pending-isr", story)
 }
 
+func TestMutantRetainsUncommitted(t *testing.T) {
+	kill(t, "part-retain-uncommitted", func() bool {
+		w := leaderOf(1, 2)
+		w.send(1, -1, 0)
+		w.step(partition.Input{Kind: partition.KindRetain, Retain: w.p.Mark().LogEnd})
+		return w.p.Mark().HighWatermark > 0 // replica 2 has nothing yet
+	})
+}
+
 func kill(t *testing.T, name string, faulty func() bool) {
 	t.Helper()
 	if faulty() {

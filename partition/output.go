@@ -16,6 +16,7 @@ const (
 	WriteEpoch              // note that Epoch starts at Offset
 	WriteLogStart           // raise the log start to Offset
 	WriteAppend             // append Set, already stamped
+	WriteRetain             // WriteLogStart; at the log's end a new segment is begun first
 )
 
 // Write is the one change of the log that a Step asks for. It is answered by an

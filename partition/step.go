@@ -78,6 +78,8 @@ func (p *Partition) dispatch(now model.Now, in *Input, out *Output) {
 		p.becomeOffline(in.Code, out)
 	case KindTick:
 		p.role.tick(p, now, out)
+	case KindRetain:
+		p.retain(in.Retain, out)
 	default:
 		assert.Unreachable("input of kind %d", in.Kind)
 	}

@@ -74,6 +74,8 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) {
 		del := &partition.DeleteRecords{Offset: model.Offset(a.num("to", -1)), Token: d.CmdArgs[0].Key}
 		del.Deadline = w.now.Mono + model.Instant(a.num("timeout", 30_000))*ms
 		w.step(partition.Input{Kind: partition.KindDeleteRecords, Delete: del})
+	case "retain":
+		w.step(partition.Input{Kind: partition.KindRetain, Retain: model.Offset(a.num("to", 0))})
 	case "alter":
 		w.step(partition.Input{Kind: partition.KindAlterAnswered, Alter: partition.AlterAnswer{
 			Token: uint64(a.num("token", 0)), Code: partition.Code(a.num("code", 0)), Retriable: a.has("retriable"),

@@ -52,7 +52,7 @@ func (l *memLog) do(w partition.Write) partition.Written {
 		l.sets = append(l.sets, slices.Clone(w.Set))
 	case partition.WriteEpoch:
 		l.epochs.Assign(w.Epoch, w.Offset)
-	case partition.WriteLogStart:
+	case partition.WriteLogStart, partition.WriteRetain:
 		l.start = w.Offset
 		l.epochs.TruncateFromStart(w.Offset)
 	}

@@ -226,6 +226,9 @@ func (p *Parts) collectReplicas(s *metrics.Sink, img *metadata.Image) {
 	s.Count(truncatedBytes, c.TruncatedBytes)
 	s.Count(truncatedRecords, c.TruncatedRecords)
 	s.Count(truncatedBelowHW, c.BelowHighWatermark)
+	s.Count(droppedSegments, c.DroppedSegments)
+	s.Count(droppedBytes, c.DroppedBytes)
+	s.Flag(retentionHeld, c.RetentionHeld)
 }
 
 // add counts one replica and publishes what is its own. reg is nil once the

@@ -31,6 +31,9 @@ const (
 	truncatedBytes
 	truncatedRecords
 	truncatedBelowHW
+	droppedSegments
+	droppedBytes
+	retentionHeld
 
 	topicMessagesIn
 	topicBytesIn
@@ -143,6 +146,9 @@ var table = [...]metrics.Metric{
 	truncatedBytes:   {Name: "tidemark_log_truncated_bytes_total", Kind: metrics.Counter, Help: "Bytes that those cuts took"},
 	truncatedRecords: {Name: "tidemark_log_truncated_records_total", Kind: metrics.Counter, Help: "Whole records that those cuts took"},
 	truncatedBelowHW: {Name: "tidemark_log_truncations_below_high_watermark_total", Kind: metrics.Counter, Help: "Cuts that took records which had been exposed to consumers: a chosen unclean election, or a fault"},
+	droppedSegments:  {Name: "tidemark_log_dropped_segments_total", Kind: metrics.Counter, Help: "Segments removed below their log's start: retention's work, or DeleteRecords'"},
+	droppedBytes:     {Name: "tidemark_log_dropped_bytes_total", Kind: metrics.Counter, Help: "Bytes of those segments"},
+	retentionHeld:    {Name: "tidemark_retention_by_age_held", Kind: metrics.Gauge, Help: "1 while nothing is removed for its age because the wall clock jumped by more than an hour less than a day ago"},
 
 	topicMessagesIn:     {Name: "kafka_server_brokertopicmetrics_messagesin_total", Kind: metrics.Counter, Labels: []string{"topic"}, Help: "Records appended for producers"},
 	topicBytesIn:        {Name: "kafka_server_brokertopicmetrics_bytesin_total", Kind: metrics.Counter, Labels: []string{"topic"}, Help: "Bytes appended for producers"},

@@ -59,6 +59,7 @@ func Names() []Mutant {
 		{"part-hw-ignores-pending-isr", "the high watermark passes a replica that is being added to the ISR"},
 		{"part-isr-no-broker-epoch", "a proposed ISR doesn't say which incarnations it means"},
 		{"part-no-kip279", "a leader answers a follower's unknown epoch with an offset alone"},
+		{"part-retain-uncommitted", "retention gives up records above the high watermark"},
 		{"part-truncate-to-hw", "a follower begins by truncating to its high watermark"},
 		{"part-truncate-to-hw-no-epochs", "a follower without epochs begins by truncating to its high watermark"},
 		{"shell-frame-reused", "a connection reads into a frame that a request still holds"},

@@ -85,6 +85,8 @@ func (h *Hosted) execute(now model.Now, w partition.Write) partition.Written {
 		err = h.plog.AssignEpoch(w.Epoch, w.Offset)
 	case partition.WriteLogStart:
 		err = h.plog.IncrementLogStart(w.Offset)
+	case partition.WriteRetain:
+		rolled, err = h.performRetain(now, w.Offset)
 	default:
 		assert.Unreachable("write %d", w.Kind)
 	}

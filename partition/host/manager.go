@@ -93,6 +93,9 @@ type ReplicaManager struct {
 
 	retiredMu sync.Mutex
 	retired   []retiredDir
+	doomed    []doomed
+
+	wall wallClock
 }
 
 // index finds partitions. It is immutable.
@@ -121,6 +124,7 @@ func NewReplicaManager(d Deps) *ReplicaManager {
 		draws: rand.New(rand.NewPCG(d.Rand.Uint64(), d.Rand.Uint64())),
 	}
 	m.events.counters = &m.counters
+	m.wall.steady(d.RT.Now())
 	m.registeredAt.Store(int64(model.NoBrokerEpoch))
 	m.fedUnder = model.NoBrokerEpoch - 1 // none, not even that of no registration
 	m.index.Store(&index{})

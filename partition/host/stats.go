@@ -32,6 +32,12 @@ type Stats struct {
 	// leader; the others what they took. BelowHighWatermark are those that took
 	// what had been exposed.
 	Truncations, TruncatedBytes, TruncatedRecords, BelowHighWatermark int64
+	// DroppedSegments and DroppedBytes lay below a log's start and were removed:
+	// retention's work, or DeleteRecords'.
+	DroppedSegments, DroppedBytes int64
+	// RetentionHeld: the wall clock has jumped, and nothing is removed for its age
+	// until that is explained or a day has passed.
+	RetentionHeld bool
 }
 
 // Stats reads the counters; any goroutine.
@@ -43,6 +49,7 @@ func (m *ReplicaManager) Stats() Stats {
 		ISRExpansions: c.expansions.Load(), ISRShrinks: c.shrinks.Load(), ISRRefusals: c.refusals.Load(),
 		Truncations: c.cuts.Load(), TruncatedBytes: c.cutBytes.Load(), TruncatedRecords: c.cutRecords.Load(),
 		BelowHighWatermark: c.belowHW.Load(),
+		DroppedSegments:    c.dropped.Load(), DroppedBytes: c.droppedBytes.Load(), RetentionHeld: m.wall.held(),
 	}
 }
 
@@ -66,6 +73,7 @@ type counters struct {
 	led, followed, cutOffs              atomic.Int64
 	expansions, shrinks, refusals       atomic.Int64
 	cuts, cutBytes, cutRecords, belowHW atomic.Int64
+	dropped, droppedBytes               atomic.Int64
 }
 
 // cut counts bytes that left a log.

@@ -26,18 +26,19 @@ func newTask(m *ReplicaManager, every time.Duration, run func()) *task {
 	return t
 }
 
-// startTasks starts the checkpoints, the watchdog and the remover. Each directory
-// has checkpoints of its own, so that a disk that hangs keeps back no other's.
+// startTasks starts the checkpoints, retention, the watchdog and the remover. Each
+// directory has checkpoints of its own, so that a disk that hangs keeps back no other's.
 func (m *ReplicaManager) startTasks() {
 	s := m.deps.Broker.Storage
 	m.tasks = []*task{
 		newTask(m, time.Second, m.watch),
-		newTask(m, time.Second, m.removeRetired),
+		newTask(m, time.Second, func() { m.removeRetired(); m.unlinkDue() }),
 	}
 	for _, d := range m.deps.Dirs.All() {
 		m.tasks = append(m.tasks,
 			newTask(m, s.HighWatermarkInterval, func() { m.checkpointHighWatermarks(d) }),
-			newTask(m, min(s.RecoveryPointInterval, s.LogStartInterval), func() { m.checkpointLogs(d) }))
+			newTask(m, min(s.RecoveryPointInterval, s.LogStartInterval), func() { m.checkpointLogs(d) }),
+			newTask(m, s.RetentionCheckInterval, func() { m.retain(d) }))
 	}
 	for _, t := range m.tasks {
 		t.arm()
