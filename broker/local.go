@@ -68,5 +68,14 @@ func (b *Broker) Quorum() *quorum.Description {
 	return b.quorum.Describe()
 }
 
+// QuorumLeader returns whom this node takes for the leader of the metadata
+// quorum, and in which epoch; model.NoLeader before Boot.
+func (b *Broker) QuorumLeader() (model.BrokerID, model.LeaderEpoch) {
+	if b.quorum == nil {
+		return model.NoLeader, 0
+	}
+	return b.quorum.Leader()
+}
+
 // Epoch returns this incarnation's number, NoBrokerEpoch before it registered.
 func (b *Broker) Epoch() model.BrokerEpoch { return b.epoch() }

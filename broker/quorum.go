@@ -14,6 +14,8 @@ type metadataView interface {
 	Image() *metadata.Image
 	// Describe returns the newest description; never nil.
 	Describe() *quorum.Description
+	// Leader returns the leader of the newest description, and its epoch.
+	Leader() (model.BrokerID, model.LeaderEpoch)
 	Subscribe(s quorum.Subscriber)
 	Start() error
 	Stop(clean bool)

@@ -1,11 +1,13 @@
 package log
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tidemark/tidemark/internal/model"
@@ -183,13 +185,12 @@ func (l *Log) dropOldSnapshots(newest model.Offset) {
 	if err != nil {
 		return
 	}
-	bases := make(map[model.Offset]bool, len(l.segments))
-	for _, s := range l.segments {
-		bases[s.base] = true
-	}
 	for _, name := range names {
+		if !strings.HasSuffix(name, snapshotSuffix) {
+			continue
+		}
 		at, suffix, ok := parseName(name)
-		if ok && suffix == snapshotSuffix && at < newest && !bases[at] {
+		if ok && suffix == snapshotSuffix && at < newest && !l.isBase(at) {
 			_ = l.fs.Remove(l.path(name))
 		}
 	}
@@ -215,6 +216,12 @@ func removeSnapshotsBelow(fs vfs.FS, dir string, first model.Offset) {
 			newest = name
 		}
 	}
+}
+
+// isBase reports whether a segment begins at an offset.
+func (l *Log) isBase(at model.Offset) bool {
+	_, found := slices.BinarySearchFunc(l.segments, at, func(s *segment, at model.Offset) int { return cmp.Compare(s.base, at) })
+	return found
 }
 
 // removeSnapshotsAbove removes snapshots of states that no longer exist.

@@ -216,8 +216,8 @@ func (r *replica) reigns() {
 	p.pending = false
 	end := int64(r.state.LogEnd)
 	first := end
-	_, _ = scan(r.m.disk, partDir(p.tp), int64(r.state.LogStart), func(h *batchHead, raw []byte) error {
-		return eachRecord(h, raw, func(g gotRecord) error {
+	_, _ = w.scan(r.m.disk, partDir(p.tp), int64(r.state.LogStart), func(b *fileBatch) error {
+		return b.each(func(g gotRecord) error {
 			if g.offset < min(first, int64(len(p.recs))) && p.recs[g.offset].id != 0 && p.recs[g.offset].id != g.id {
 				first = g.offset
 			}

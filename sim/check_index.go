@@ -3,9 +3,8 @@ package sim
 import (
 	"encoding/binary"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"github.com/tidemark/tidemark/internal/vfs"
 )
 
 // checkIndexes compares the offset index files of a replica's sealed segments
@@ -24,31 +23,35 @@ func (r *replica) checkIndexes() {
 		}
 	}
 	for _, base := range segments[:max(len(segments)-1, 0)] {
-		index, err := vfs.ReadFile(disk, filepath.Join(dir, base+".index"))
+		index, err := disk.Content(filepath.Join(dir, base+".index"))
 		if err != nil || len(index) == 0 {
 			continue // it can be made from the segment
 		}
-		b, err := vfs.ReadFile(disk, filepath.Join(dir, base+".log"))
+		b, err := disk.Content(filepath.Join(dir, base+".log"))
 		if err != nil {
 			continue
 		}
-		var first int64
-		lasts := make(map[uint32]int64) // position → last offset of the batch there
-		pos := uint32(0)
-		_, _ = eachBatch(b, func(h *batchHead, raw []byte) error {
-			if pos == 0 {
-				first = h.base
-			}
-			lasts[pos] = h.last
-			pos += uint32(len(raw))
-			return nil
-		})
+		batches, _, _ := w.parses.of(b)
+		first := int64(0)
+		if len(batches) > 0 {
+			first = batches[0].base
+		}
 		for e := index; len(e) >= 8; e = e[8:] {
 			offset := first + int64(binary.BigEndian.Uint32(e))
 			at := binary.BigEndian.Uint32(e[4:])
-			if last, ok := lasts[at]; !ok || last != offset {
+			last, ok := lastAt(batches, int(at))
+			if !ok || last != offset {
 				w.fail(13, "%v: the index of segment %s says on broker %d that the batch ending at %d is at position %d, a batch ending at %d is (%v)", r.tp, base, r.m.id, offset, at, last, ok)
 			}
 		}
 	}
+}
+
+// lastAt returns the last offset of the batch at a position of a file.
+func lastAt(batches []fileBatch, pos int) (last int64, ok bool) {
+	i, ok := slices.BinarySearchFunc(batches, pos, func(b fileBatch, pos int) int { return b.pos - pos })
+	if !ok {
+		return 0, false
+	}
+	return batches[i].last, true
 }

@@ -1,16 +1,15 @@
 package sim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
+	"iter"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/tidemark/tidemark/internal/model"
-	"github.com/tidemark/tidemark/internal/vfs"
-	"github.com/tidemark/tidemark/internal/vfs/memfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/partition"
 	"github.com/tidemark/tidemark/partition/host"
@@ -30,7 +29,7 @@ func partDir(tp model.TopicPartition) string {
 // scan reads the batches of a partition's segment files from the segment that
 // holds from, and returns the offset at which they cease to follow each other,
 // with the reason.
-func scan(disk *memfs.FS, dir string, from int64, fn func(h *batchHead, raw []byte) error) (end int64, err error) {
+func (w *World) scan(disk disk, dir string, from int64, fn func(b *fileBatch) error) (end int64, err error) {
 	names, err := disk.List(dir)
 	if err != nil {
 		return from, err
@@ -59,31 +58,45 @@ func scan(disk *memfs.FS, dir string, from int64, fn func(h *batchHead, raw []by
 		if bases[i] != end {
 			return end, fmt.Errorf("segment %d follows offset %d", bases[i], end)
 		}
-		b, err := vfs.ReadFile(disk, filepath.Join(dir, fmt.Sprintf("%020d.log", bases[i])))
+		file, err := disk.Content(filepath.Join(dir, fmt.Sprintf("%020d.log", bases[i])))
 		if err != nil {
 			return end, err
 		}
-		n, err := eachBatch(b, func(h *batchHead, raw []byte) error {
-			if i+1 < len(bases) && h.base >= bases[i+1] {
-				return errCutAway
+		batches, n, malformed := w.parses.of(file)
+		err = nil
+		for k := 0; k < len(batches) && err == nil; k++ {
+			b := &batches[k]
+			if err = checkNext(b, bases[i+1:], end); err == nil {
+				end = b.last + 1
+				err = fn(b)
 			}
-			if h.base != end {
-				return fmt.Errorf("batch at offset %d follows offset %d", h.base, end)
-			}
-			end = h.last + 1
-			return fn(h, raw)
-		})
+		}
+		if err == nil {
+			err = malformed
+		}
 		switch {
 		case err == errCutAway:
 		case i+1 < len(bases) && bases[i+1] == end:
 			// The rest was cut away: the log went on in a new file.
 		case err != nil:
 			return end, err
-		case n < len(b):
-			return end, fmt.Errorf("segment %d has %d bytes behind offset %d", bases[i], len(b)-n, end)
+		case n < len(file):
+			return end, fmt.Errorf("segment %d has %d bytes behind offset %d", bases[i], len(file)-n, end)
 		}
 	}
 	return end, nil
+}
+
+// checkNext checks that a batch is the next, and not cut away in favor of a
+// later segment.
+func checkNext(b *fileBatch, later []int64, end int64) error {
+	switch {
+	case len(later) > 0 && b.base >= later[0]:
+		return errCutAway
+	case b.base != end:
+		return fmt.Errorf("batch at offset %d follows offset %d", b.base, end)
+	}
+	return nil
 }
 
 // errCutAway: the rest of the file was truncated away, the next segment begins
@@ -101,7 +114,7 @@ func (r *replica) compare(s *host.State, when string) {
 	lastEpoch, lastAppend := int32(-1), int64(noTS)
 	start := int64(s.LogStart)
 	r.batches = r.batches[:0]
-	end, err := scan(m.disk, partDir(p.tp), start, func(h *batchHead, raw []byte) error {
+	end, err := w.scan(m.disk, partDir(p.tp), start, func(h *fileBatch) error {
 		if h.epoch < lastEpoch || s.LeaderEpoch >= 0 && h.epoch > int32(s.LeaderEpoch) {
 			w.fail(2, "%s: %v: batch at %d on broker %d has epoch %d after %d, the leader's is %d", when, p.tp, h.base, m.id, h.epoch, lastEpoch, s.LeaderEpoch)
 		}
@@ -127,8 +140,8 @@ func (r *replica) compare(s *host.State, when string) {
 			}
 			producers[h.pid] = progress{h.pepoch, h.seq + h.count - 1}
 		}
-		r.batches = append(r.batches, stored{h.base, h.last, h.epoch, crc32.Checksum(raw[21:], castagnoli)})
-		return eachRecord(h, raw, func(g gotRecord) error {
+		r.batches = append(r.batches, stored{h.base, h.last, h.epoch, h.crc})
+		return h.each(func(g gotRecord) error {
 			w.h.holds(r, h.epoch, g.offset, g.id, g.ts, when)
 			return nil
 		})
@@ -164,6 +177,7 @@ func (w *World) deepCheck() {
 	if w.dying() != nil {
 		return
 	}
+	w.parses.looked()
 	w.admin.checkImage()
 	for _, m := range w.machines {
 		if m.up() {
@@ -244,7 +258,7 @@ func (r *replica) checkAnswers(s *host.State) {
 
 // checkDurable compares what a power failure would leave at least with what is
 // said to be durable.
-func (r *replica) checkDurable(image *memfs.FS, s *host.State) {
+func (r *replica) checkDurable(image disk, s *host.State) {
 	w, tp := r.m.world, r.tp
 	point := max(checkpointOf(image, recoveryPointFile, tp), int64(s.RecoveryPoint))
 	claimed := max(int64(s.Durable), point, r.floor)
@@ -253,7 +267,7 @@ func (r *replica) checkDurable(image *memfs.FS, s *host.State) {
 		return
 	}
 	epochs := readEpochs(image, partDir(tp))
-	end, err := scan(image, partDir(tp), start, func(h *batchHead, raw []byte) error {
+	end, err := w.scan(image, partDir(tp), start, func(h *fileBatch) error {
 		// An older checkpoint of the log start can bring back offsets that the
 		// file has forgotten; a start then finds their epochs in the batches.
 		if e := epochs.of(h.last); h.last >= start && h.last < point && e != h.epoch && (e >= 0 || h.last >= r.loadedPoint) {
@@ -262,7 +276,7 @@ func (r *replica) checkDurable(image *memfs.FS, s *host.State) {
 		if h.base >= claimed {
 			return errCutAway
 		}
-		return eachRecord(h, raw, func(g gotRecord) error {
+		return h.each(func(g gotRecord) error {
 			if at := r.recs[g.offset]; at.id != g.id {
 				return fmt.Errorf("offset %d holds record %d, want %d", g.offset, g.id, at.id)
 			}
@@ -315,13 +329,14 @@ func (w *World) checkHeld() {
 
 // checkpointOf returns a partition's offset in one of Kafka's offset
 // checkpoints, 0 if it has none.
-func checkpointOf(disk *memfs.FS, file string, tp model.TopicPartition) int64 {
-	for _, line := range lines(disk, filepath.Join(dataDir, file), 2) {
-		var topic string
-		var n int32
-		var offset int64
-		if k, err := fmt.Sscanf(line, "%s %d %d", &topic, &n, &offset); err == nil && k == 3 && topic == tp.Topic && n == tp.Partition {
-			return offset
+func checkpointOf(disk disk, file string, tp model.TopicPartition) int64 {
+	for line := range lines(disk, filepath.Join(dataDir, file), 2) {
+		topic, rest, _ := strings.Cut(line, " ")
+		if topic != tp.Topic {
+			continue
+		}
+		if f := numbers(rest); len(f) == 2 && f[0] == int64(tp.Partition) {
+			return f[1]
 		}
 	}
 	return 0
@@ -330,11 +345,10 @@ func checkpointOf(disk *memfs.FS, file string, tp model.TopicPartition) int64 {
 // epochLines are the entries of a leader-epoch-checkpoint.
 type epochLines []struct{ epoch, start int64 }
 
-func readEpochs(disk *memfs.FS, dir string) (es epochLines) {
-	for _, line := range lines(disk, filepath.Join(dir, epochFile), 2) {
-		var e, start int64
-		if n, err := fmt.Sscanf(line, "%d %d", &e, &start); err == nil && n == 2 {
-			es = append(es, struct{ epoch, start int64 }{e, start})
+func readEpochs(disk disk, dir string) (es epochLines) {
+	for line := range lines(disk, filepath.Join(dir, epochFile), 2) {
+		if f := numbers(line); len(f) == 2 {
+			es = append(es, struct{ epoch, start int64 }{f[0], f[1]})
 		}
 	}
 	return es
@@ -351,12 +365,32 @@ func (es epochLines) of(offset int64) int32 {
 	return int32(e)
 }
 
-// lines returns the lines of a file behind the first few.
-func lines(disk *memfs.FS, path string, skip int) []string {
-	b, err := vfs.ReadFile(disk, path)
-	if err != nil {
-		return nil
+// lines goes through the lines of a file behind the first few.
+func lines(disk disk, path string, skip int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		b, err := disk.Content(path)
+		if err != nil {
+			return
+		}
+		for i := 0; len(b) > 0; i++ {
+			line, rest, _ := bytes.Cut(b, newline)
+			if b = rest; i >= skip && !yield(string(line)) {
+				return
+			}
+		}
 	}
-	ls := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-	return ls[min(skip, len(ls)):]
+}
+
+var newline = []byte("\n")
+
+// numbers returns the decimal numbers of a line, nil if it has anything else.
+func numbers(line string) (ns []int64) {
+	for f := range strings.FieldsSeq(line) {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return nil
+		}
+		ns = append(ns, n)
+	}
+	return ns
 }

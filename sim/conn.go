@@ -95,6 +95,19 @@ func (c *conn) post(b []byte) {
 	w.at(c.arrives-w.sim.Now(), c.arrive)
 }
 
+// arrived takes what has come by now off pieces, as one burst.
+func arrived(pieces []piece, now model.Instant) (burst []byte, rest []piece) {
+	for len(pieces) > 0 && pieces[0].at <= now {
+		if burst == nil {
+			burst = pieces[0].bytes
+		} else {
+			burst = append(burst[:len(burst):len(burst)], pieces[0].bytes...)
+		}
+		pieces = pieces[1:]
+	}
+	return burst, pieces
+}
+
 // arrive hands in everything that has come by now, in one burst.
 func (c *conn) arrive() {
 	if c.dead || len(c.toServer) == 0 {
@@ -105,10 +118,7 @@ func (c *conn) arrive() {
 		return
 	}
 	var burst []byte
-	for len(c.toServer) > 0 && c.toServer[0].at <= c.world.sim.Now() {
-		burst = append(burst, c.toServer[0].bytes...)
-		c.toServer = c.toServer[1:]
-	}
+	burst, c.toServer = arrived(c.toServer, c.world.sim.Now())
 	if len(burst) > 0 {
 		c.local.Submit(burst)
 		c.look()

@@ -81,8 +81,8 @@ func (w *World) digest() uint64 {
 			start = p.maxStart // another replica's checkpoint of it may be older
 		}
 		sum.add(uint64(p.tp.Partition), uint64(start), uint64(s.LogEnd), uint64(len(p.tp.Topic)))
-		_, _ = scan(r.m.disk, partDir(p.tp), start, func(h *batchHead, raw []byte) error {
-			sum.add(uint64(h.base), uint64(crc32.Checksum(raw, castagnoli)))
+		_, _ = w.scan(r.m.disk, partDir(p.tp), start, func(b *fileBatch) error {
+			sum.add(uint64(b.base), uint64(crc32.Checksum(b.raw, castagnoli)))
 			return nil
 		})
 	}

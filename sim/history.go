@@ -208,6 +208,10 @@ func (h *history) shown(p *part, epoch int32, offset int64, id uint64, ts int64,
 // there.
 func (h *history) holds(r *replica, epoch int32, offset int64, id uint64, ts int64, how string) {
 	w, p := h.world, r.part
+	if id != 0 && offset < int64(len(r.recs)) && r.recs[offset] == (rec{id, ts, epoch}) {
+		h.payloads[id].stored = offset
+		return // as at the last look
+	}
 	h.valid(p, offset, id, how).stored = offset
 	for int64(len(r.recs)) <= offset {
 		r.recs = append(r.recs, rec{ts: noTS, epoch: -1})

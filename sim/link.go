@@ -130,9 +130,7 @@ func (s *stream) arrive() {
 		return // its end is on its way back
 	}
 	var burst []byte
-	for q := &s.requests; len(q.pieces) > 0 && q.pieces[0].at <= w.sim.Now(); q.pieces = q.pieces[1:] {
-		burst = append(burst, q.pieces[0].bytes...)
-	}
+	burst, s.requests.pieces = arrived(s.requests.pieces, w.sim.Now())
 	if len(burst) > 0 {
 		s.local.Submit(burst)
 		s.look()

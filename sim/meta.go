@@ -223,21 +223,22 @@ func (t *meta) registered(b model.BrokerID) {
 // checkQuorum checks that a term has one leader.
 func (n *node) checkQuorum() {
 	w := n.world
-	d := n.broker.Quorum()
-	if d == nil || d.Leader != n.m.id {
+	leader, term := n.broker.QuorumLeader()
+	if leader != n.m.id {
 		return
 	}
 	t := &w.meta
 	if t.terms == nil {
 		t.terms = make(map[model.LeaderEpoch]model.BrokerID)
 	}
-	if other, known := t.terms[d.Epoch]; known && other != n.m.id {
-		w.fail(12, "brokers %d and %d both led the quorum in term %d", other, n.m.id, d.Epoch)
+	other, known := t.terms[term]
+	switch {
+	case !known:
+		w.trace.line("quorum     term %d is led by %d", term, n.m.id)
+		t.terms[term] = n.m.id
+	case other != n.m.id:
+		w.fail(12, "brokers %d and %d both led the quorum in term %d", other, n.m.id, term)
 	}
-	if t.terms[d.Epoch] == 0 {
-		w.trace.line("quorum     term %d is led by %d", d.Epoch, n.m.id)
-	}
-	t.terms[d.Epoch] = n.m.id
 }
 
 // checkSeats checks that what was acknowledged is where the metadata says that

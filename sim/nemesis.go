@@ -113,7 +113,7 @@ func (w *World) foremost(quorum bool) *machine {
 			continue
 		}
 		leads := 0
-		if d := m.node.broker.Quorum(); quorum && d != nil && d.Leader == m.id {
+		if leader, _ := m.node.broker.QuorumLeader(); quorum && leader == m.id {
 			leads = 1
 		}
 		for _, rep := range m.replicas {

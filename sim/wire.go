@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/tidemark/tidemark/protocol/compress"
 )
@@ -58,9 +59,7 @@ func appendBatch(dst []byte, recs []outRecord, pid int64, pepoch int16, seq int3
 		body = append(body, 1) // key: null
 		body = binary.AppendVarint(body, int64(8+recs[i].size))
 		body = binary.BigEndian.AppendUint64(body, recs[i].id)
-		for k := range recs[i].size {
-			body = append(body, padding(recs[i].id, k))
-		}
+		body = appendPadding(body, recs[i].id, recs[i].size)
 		body = append(body, 0)
 		dst = binary.AppendVarint(dst, int64(len(body)))
 		dst = append(dst, body...)
@@ -76,12 +75,40 @@ func appendBatch(dst []byte, recs []outRecord, pid int64, pepoch int16, seq int3
 	binary.BigEndian.PutUint16(h[51:], uint16(pepoch))
 	binary.BigEndian.PutUint32(h[53:], uint32(seq))
 	binary.BigEndian.PutUint32(h[57:], uint32(len(recs)))
-	binary.BigEndian.PutUint32(h[17:], crc32.Checksum(h[21:], castagnoli))
+	seal(h)
 	return dst
 }
 
-// padding is the k-th byte behind the id in a record's value.
-func padding(id uint64, k int) byte { return byte(id*131 + uint64(k)*7 + 3) }
+// seal gives a batch the CRC of its bytes.
+func seal(b []byte) { binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], castagnoli)) }
+
+// The bytes behind the id in a record's value go up by paddingStep, beginning
+// with one that the id gives.
+const paddingStep = 7
+
+func paddingStart(id uint64) byte { return byte(id*131 + 3) }
+
+// appendPadding appends n bytes of a record's padding.
+func appendPadding(dst []byte, id uint64, n int) []byte {
+	dst = slices.Grow(dst, n)
+	for c := paddingStart(id); n > 0; n-- {
+		dst = append(dst, c)
+		c += paddingStep
+	}
+	return dst
+}
+
+// badPadding returns where a record's padding is not what was sent, -1 if it is.
+func badPadding(b []byte, id uint64) int {
+	c := paddingStart(id)
+	for k := range b {
+		if b[k] != c {
+			return k
+		}
+		c += paddingStep
+	}
+	return -1
+}
 
 // errShort says that the bytes end inside a batch.
 var errShort = errors.New("bytes end inside a batch")
@@ -104,7 +131,7 @@ func readHead(b []byte) (h batchHead, err error) {
 	if b[16] != 2 {
 		return h, fmt.Errorf("batch at offset %d has magic %d", h.base, b[16])
 	}
-	if want, got := binary.BigEndian.Uint32(b[17:]), crc32.Checksum(b[21:h.size], castagnoli); want != got {
+	if want, got := storedCRC(b), crc32.Checksum(b[21:h.size], castagnoli); want != got {
 		return h, fmt.Errorf("batch at offset %d has CRC %08x, its bytes %08x", h.base, want, got)
 	}
 	h.attrs = int16(binary.BigEndian.Uint16(b[21:]))
@@ -120,6 +147,9 @@ func readHead(b []byte) (h batchHead, err error) {
 	}
 	return h, nil
 }
+
+// storedCRC is the CRC that a batch carries.
+func storedCRC(b []byte) uint32 { return binary.BigEndian.Uint32(b[17:]) }
 
 // gotRecord is a record as it was read.
 type gotRecord struct {
@@ -191,10 +221,8 @@ func readRecord(h *batchHead, b []byte) (g gotRecord, rest []byte, err error) {
 	}
 	g.offset = h.base + fields[1]
 	g.id = binary.BigEndian.Uint64(rec)
-	for k, c := range rec[8:value] {
-		if c != padding(g.id, k) {
-			return g, nil, fmt.Errorf("value of record %d differs at byte %d from what was sent", g.id, 8+k)
-		}
+	if k := badPadding(rec[8:value], g.id); k >= 0 {
+		return g, nil, fmt.Errorf("value of record %d differs at byte %d from what was sent", g.id, 8+k)
 	}
 	return g, rest, nil
 }

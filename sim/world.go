@@ -42,6 +42,7 @@ type World struct {
 	clients  []client
 	loose    map[int64]bool // producer ids that send at acks=1, and so may leave gaps
 	admin    *admin
+	parses   parses
 
 	hash    traceHash
 	trace   trace

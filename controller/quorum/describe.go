@@ -49,6 +49,13 @@ func (n *Node) Describe() *Description {
 	return &d
 }
 
+// Leader returns the leader that the newest description names, and its epoch,
+// without making one.
+func (n *Node) Leader() (model.BrokerID, model.LeaderEpoch) {
+	d := n.description.Load()
+	return d.Leader, d.Epoch
+}
+
 // describe publishes the present state.
 func (n *Node) describe() {
 	if n.watch != nil {

@@ -67,6 +67,12 @@ func (o *Observer) Image() *metadata.Image { return o.image.Load() }
 // Describe returns the quorum as it looks from here; never nil.
 func (o *Observer) Describe() *Description { return o.description.Load() }
 
+// Leader returns the leader as it is known here, and its epoch.
+func (o *Observer) Leader() (model.BrokerID, model.LeaderEpoch) {
+	d := o.description.Load()
+	return d.Leader, d.Epoch
+}
+
 // Identity returns the directory id that this node observes under, and the
 // cluster id. Known once Config.Started was told nil.
 func (o *Observer) Identity() (metadata.DirectoryID, string) {

@@ -79,27 +79,30 @@ func (k *Key) Check(value string) error {
 // parse reads value by k's type and bounds. It returns bool, int64, float64,
 // string or []string.
 func (k *Key) parse(value string) (any, error) {
-	bad := &BadValue{Key: k.Name, Value: value, Want: k.Range()}
-	if k.Sensitive {
-		bad.Value = "[hidden]"
-	}
 	v, num, ok := k.read(value)
 	if !ok {
-		return nil, bad
+		return nil, k.bad(value, k.Range())
 	}
 	if k.Want.Ranged && (num < k.Want.Min || num > k.Want.Max) && (k.Want.Also == nil || num != *k.Want.Also) {
-		return nil, bad
+		return nil, k.bad(value, k.Range())
 	}
 	if !k.Want.allowsWords(v) {
-		return nil, bad
+		return nil, k.bad(value, k.Range())
 	}
 	if k.Want.Check != nil {
 		if want := k.Want.Check(value); want != "" {
-			bad.Want = want
-			return nil, bad
+			return nil, k.bad(value, want)
 		}
 	}
 	return v, nil
+}
+
+// bad is the error for a value of k, which does not name what is secret.
+func (k *Key) bad(value, want string) *BadValue {
+	if k.Sensitive {
+		value = "[hidden]"
+	}
+	return &BadValue{Key: k.Name, Value: value, Want: want}
 }
 
 // read converts value by type alone; num is the value as a number.

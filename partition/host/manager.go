@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -102,6 +103,8 @@ type ReplicaManager struct {
 type index struct {
 	names map[string]*hostedTopic
 	ids   map[model.TopicID]*hostedTopic
+	// all is the answer to All, made when it is first asked for.
+	all func() []*Hosted
 }
 
 // hostedTopic is one topic's hosted partitions, by number; nil where this broker
@@ -127,7 +130,7 @@ func NewReplicaManager(d Deps) *ReplicaManager {
 	m.wall.steady(d.RT.Now())
 	m.registeredAt.Store(int64(model.NoBrokerEpoch))
 	m.fedUnder = model.NoBrokerEpoch - 1 // none, not even that of no registration
-	m.index.Store(&index{})
+	m.publish(&index{})
 	m.fetchLoops = fetchLoops{m: m, loops: make(map[fetchKey]*fetchLoop)}
 	for _, dir := range d.Dirs.All() {
 		if dir.Online() {
@@ -156,15 +159,12 @@ func (t *hostedTopic) part(p int32) *Hosted {
 }
 
 // All returns every partition of this broker, sorted by topic name and number.
-func (m *ReplicaManager) All() []*Hosted {
-	idx := m.index.Load()
-	names := make([]string, 0, len(idx.names))
-	for name := range idx.names { // order-free: sorted below
-		names = append(names, name)
-	}
-	slices.Sort(names)
+// The caller may not change what it gets.
+func (m *ReplicaManager) All() []*Hosted { return m.index.Load().all() }
+
+func (idx *index) sorted() []*Hosted {
 	var all []*Hosted
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(idx.names)) {
 		for _, h := range idx.names[name].parts {
 			if h != nil {
 				all = append(all, h)
@@ -172,6 +172,12 @@ func (m *ReplicaManager) All() []*Hosted {
 		}
 	}
 	return all
+}
+
+// publish makes an index the one that is searched.
+func (m *ReplicaManager) publish(idx *index) {
+	idx.all = sync.OnceValue(idx.sorted)
+	m.index.Store(idx)
 }
 
 // change replaces the index by one with the given partitions added and removed.
@@ -219,7 +225,7 @@ func (m *ReplicaManager) change(add, drop []*Hosted) {
 			}
 		}
 	}
-	m.index.Store(next)
+	m.publish(next)
 }
 
 // Registered tells that the controller has given this process a broker epoch. It

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -47,7 +48,7 @@ func (s *Server) Local(l Listener, deliver func(frame []byte), wake func()) *Loc
 
 // Submit hands in bytes of the request stream, cut anywhere.
 func (l *LocalConn) Submit(stream []byte) {
-	l.s.in = append(l.s.in, stream...)
+	l.s.take(stream)
 	l.Resume()
 }
 
@@ -190,9 +191,20 @@ func (l *LocalConn) Closed() bool { return l.gone || l.c.Closed() }
 // localSocket is what a LocalConn's Conn takes for its socket.
 type localSocket struct {
 	in      []byte // handed in, not yet read
+	room    []byte // what in lies in
 	out     []byte // the beginning of an answer that is being written
 	deliver func(frame []byte)
 	closed  bool
+}
+
+// take keeps a copy of bytes that were handed in.
+func (s *localSocket) take(stream []byte) {
+	if len(s.in) == 0 {
+		s.room = append(s.room[:0], stream...)
+		s.in = s.room
+		return
+	}
+	s.in = append(s.in, stream...)
 }
 
 // Read returns what was handed in; nothing is no error.
@@ -207,20 +219,29 @@ func (s *localSocket) Write(p []byte) (int, error) {
 	if s.closed {
 		return 0, io.ErrClosedPipe
 	}
-	s.out = append(s.out, p...)
-	for len(s.out) >= protocol.FrameSizeLen {
-		n := protocol.FrameSizeLen + int(binary.BigEndian.Uint32(s.out))
-		if len(s.out) < n {
-			break
+	took := len(p)
+	for len(p) > 0 {
+		n := min(s.missing(), len(p))
+		s.out, p = append(s.out, p[:n]...), p[n:]
+		n = s.missing()
+		if n > 0 {
+			s.out = slices.Grow(s.out, n)
+			continue
 		}
-		frame := append([]byte(nil), s.out[:n]...)
-		s.out = s.out[n:]
+		frame := s.out
+		s.out = nil
 		s.deliver(frame)
 	}
-	if len(s.out) == 0 {
-		s.out = nil
+	return took, nil
+}
+
+// missing is how many bytes the answer that is being written, or its size, needs
+// still.
+func (s *localSocket) missing() int {
+	if len(s.out) < protocol.FrameSizeLen {
+		return protocol.FrameSizeLen - len(s.out)
 	}
-	return len(p), nil
+	return protocol.FrameSizeLen + int(binary.BigEndian.Uint32(s.out)) - len(s.out)
 }
 
 // Close implements net.Conn.

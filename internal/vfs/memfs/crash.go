@@ -45,14 +45,6 @@ func (fs *FS) CrashClone(c Crash) *FS {
 	return fs.crashed(c)
 }
 
-// Durable returns the disk that a power loss now would leave at least: nothing
-// but what was synced. This one lives on.
-func (fs *FS) Durable() *FS {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	return fs.crashed(Crash{})
-}
-
 func (fs *FS) crashed(c Crash) *FS {
 	after, _ := fs.fork()
 	settle(after.pending, func(*nameOp) bool { return c.roll() })
@@ -126,14 +118,15 @@ func (n *node) fork(copies map[*node]*node) *node {
 	if c := copies[n]; c != nil {
 		return c
 	}
-	c := &node{modTime: n.modTime, syncedSize: n.syncedSize, linked: n.linked, last: n.last}
+	c := &node{modTime: n.modTime, syncedSize: n.syncedSize, rewritten: n.rewritten, linked: n.linked, last: n.last}
 	copies[n] = c
 	if !n.isDir() {
-		c.data = slices.Clone(n.data)
-		c.undo = maps.Clone(n.undo) // the pages themselves never change
+		c.data, c.shared = n.share(), int64(len(n.data)) // who changes it first makes a copy
+		c.undo = maps.Clone(n.undo)                      // the pages themselves never change
 		return c
 	}
-	c.live, c.synced = make(map[string]*node), make(map[string]*node)
+	c.live, c.synced = make(map[string]*node, len(n.live)), make(map[string]*node, len(n.synced))
+	c.listed = slices.Clone(n.listed)
 	for name, child := range n.live { // order-free: copies have no order
 		c.live[name] = child.fork(copies)
 	}
@@ -153,11 +146,13 @@ func (n *node) crash(c *Crash, done map[*node]bool) {
 	n.linked = true
 	if !n.isDir() {
 		n.data = n.crashed(c)
+		n.shared = int64(len(n.data)) // perhaps the old disk's
 		n.sync()
 		return
 	}
 	n.live = maps.Clone(n.synced)
-	for _, name := range sortedNames(n.live) {
+	n.listed = sortedNames(n.live)
+	for _, name := range n.listed {
 		n.live[name].crash(c, done)
 	}
 }

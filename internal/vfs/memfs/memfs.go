@@ -146,7 +146,7 @@ func (fs *FS) RemoveAll(name string) error {
 }
 
 func (fs *FS) removeTree(dir *node, base string, n *node) {
-	for _, child := range sortedNames(n.live) {
+	for _, child := range slices.Clone(n.listed) {
 		fs.removeTree(n, child, n.live[child])
 	}
 	fs.change(nameOp{kind: opRemove, dir: dir, name: base, node: n})
@@ -217,7 +217,23 @@ func (fs *FS) List(dir string) ([]string, error) {
 	if !n.isDir() {
 		return nil, pathError("list", dir, syscall.ENOTDIR)
 	}
-	return sortedNames(n.live), nil
+	return slices.Clone(n.listed), nil
+}
+
+// Content returns all bytes of a file. They may not be changed, and never
+// change: what is written later goes elsewhere. Two calls that return bytes at
+// the same address return the same bytes, as far as both go.
+func (fs *FS) Content(name string) ([]byte, error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n, err := fs.find("read", name)
+	if err != nil {
+		return nil, err
+	}
+	if n.isDir() {
+		return nil, pathError("read", name, syscall.EISDIR)
+	}
+	return n.share(), nil
 }
 
 // Stat describes a name.
@@ -255,7 +271,7 @@ func (fs *FS) Lock(name string) (io.Closer, error) {
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	key := strings.Join(split(name), "/")
+	key := clean(name)
 	if fs.locks[key] {
 		_ = f.(*file).closeLocked()
 		return nil, fmt.Errorf("lock %s: %w", name, vfs.ErrLocked)
@@ -303,12 +319,18 @@ func (fs *FS) find(op, name string) (*node, error) {
 	if fs.dead {
 		return nil, pathError(op, name, ErrDead)
 	}
-	n := fs.root
-	for _, part := range split(name) {
+	return fs.root.walk(op, name, clean(name), live)
+}
+
+// walk follows a clean name from a directory down through one kind of names.
+func (n *node) walk(op, name, path string, of names) (*node, error) {
+	for path != "" {
 		if !n.isDir() {
 			return nil, pathError(op, name, syscall.ENOTDIR)
 		}
-		if n = n.live[part]; n == nil {
+		var part string
+		part, path, _ = strings.Cut(path, "/")
+		if n = of(n)[part]; n == nil {
 			return nil, pathError(op, name, syscall.ENOENT)
 		}
 	}
@@ -317,27 +339,35 @@ func (fs *FS) find(op, name string) (*node, error) {
 
 // parent returns the directory that holds, or would hold, a name.
 func (fs *FS) parent(op, name string) (dir *node, base string, err error) {
-	parts := split(name)
-	if len(parts) == 0 {
-		if fs.dead {
-			return nil, "", pathError(op, name, ErrDead)
-		}
+	path := clean(name)
+	if fs.dead {
+		return nil, "", pathError(op, name, ErrDead)
+	}
+	if path == "" {
 		return nil, "", pathError(op, name, syscall.EBUSY) // the root itself
 	}
-	last := len(parts) - 1
-	dir, err = fs.find(op, strings.Join(parts[:last], "/"))
+	last := strings.LastIndexByte(path, '/')
+	dir, err = fs.root.walk(op, name, path[:max(last, 0)], live)
 	if err != nil {
 		return nil, "", err
 	}
 	if !dir.isDir() {
 		return nil, "", pathError(op, name, syscall.ENOTDIR)
 	}
-	return dir, parts[last], nil
+	return dir, path[last+1:], nil
+}
+
+// clean returns a name without anything needless, "" for the root.
+func clean(name string) string {
+	name = strings.Trim(filepath.ToSlash(filepath.Clean(name)), "/")
+	if name == "." {
+		return ""
+	}
+	return name
 }
 
 func split(name string) []string {
-	name = strings.Trim(filepath.ToSlash(filepath.Clean(name)), "/")
-	if name == "" || name == "." {
+	if name = clean(name); name == "" {
 		return nil
 	}
 	return strings.Split(name, "/")

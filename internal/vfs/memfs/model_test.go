@@ -2,6 +2,8 @@ package memfs_test
 
 import (
 	"bytes"
+	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -36,9 +38,15 @@ func TestAgainstPlainModel(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		fs := memfs.New()
 		m := &simple{make(map[string]*simpleFile), make(map[string]*simpleFile)}
+		var kept contents
 		for range 80 {
 			step(t, r, fs, m, names[r.IntN(len(names))], names[r.IntN(len(names))])
+			kept.look(t, fs, fs.Durable(), m, names)
+			if r.IntN(20) == 0 {
+				fs = fs.KillClone(memfs.Kill{})
+			}
 		}
+		kept.check(t)
 		wantTree(t, fs, m.lines(m.live, func(f *simpleFile) []byte { return f.live })...)
 		killed := fs.KillClone(memfs.Kill{})
 		wantTree(t, killed, m.lines(m.live, func(f *simpleFile) []byte { return f.live })...)
@@ -46,6 +54,66 @@ func TestAgainstPlainModel(t *testing.T) {
 		wantTree(t, killed.CrashClone(memfs.Crash{}), m.lines(m.synced, func(f *simpleFile) []byte { return f.synced })...)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// contents are what Content returned over time: the bytes, and a copy of them as
+// they were then.
+type contents [][2][]byte
+
+// look compares the content of all files, and of what is durable, with the
+// model's.
+func (c *contents) look(t *testing.T, fs *memfs.FS, durable memfs.Durable, m *simple, names []string) {
+	t.Helper()
+	for _, name := range names {
+		var live, synced *[]byte
+		if f := m.live[name]; f != nil {
+			live = &f.live
+		}
+		if f := m.synced[name]; f != nil {
+			synced = &f.synced
+		}
+		got, err := fs.Content(name)
+		c.want(t, "live "+name, got, err, live)
+		got, err = durable.Content(name)
+		c.want(t, "synced "+name, got, err, synced)
+	}
+	got, err := durable.List("/")
+	must(t, err)
+	if want := slices.Sorted(maps.Keys(m.synced)); !slices.Equal(got, want) {
+		t.Errorf("durable names are %q, want %q", got, want)
+	}
+}
+
+func (c *contents) want(t *testing.T, what string, got []byte, err error, want *[]byte) {
+	t.Helper()
+	switch {
+	case want == nil && !errors.Is(err, os.ErrNotExist), want != nil && err != nil:
+		t.Fatalf("%s: %v", what, err)
+	case want != nil && !bytes.Equal(got, *want):
+		t.Fatalf("%s: %d bytes differ from the %d wanted", what, len(got), len(*want))
+	}
+	*c = append(*c, [2][]byte{got, bytes.Clone(got)})
+}
+
+// check looks whether bytes that were given out have changed, and whether two
+// that begin at the same address differ.
+func (c contents) check(t *testing.T) {
+	t.Helper()
+	longest := make(map[*byte][]byte)
+	for _, k := range c {
+		if !bytes.Equal(k[0], k[1]) {
+			t.Fatal("bytes that Content gave out have changed")
+		}
+		if len(k[1]) == 0 {
+			continue
+		}
+		at := &k[0][0]
+		if other := longest[at]; !bytes.HasPrefix(other, k[1]) && !bytes.HasPrefix(k[1], other) {
+			t.Fatal("different bytes at one address")
+		} else if len(k[1]) > len(other) {
+			longest[at] = k[1]
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package memfs
 
+import "slices"
+
 // nameOp is one change of names: it takes effect after a crash as a whole or
 // not at all, as in a file system with a journal.
 type nameOp struct {
@@ -39,11 +41,15 @@ func (fs *FS) change(op nameOp) {
 	apply(&op, live)
 	switch op.kind {
 	case opCreate:
+		op.dir.list(op.name)
 		op.node.linked = true
 	case opRemove:
+		op.dir.unlist(op.name)
 		op.node.linked = false
 		fs.release(op.node)
 	case opRename:
+		op.from.unlist(op.oldName)
+		op.dir.list(op.name)
 		if replaced != nil {
 			replaced.linked = false
 			fs.release(replaced)
@@ -51,6 +57,20 @@ func (fs *FS) change(op nameOp) {
 	}
 	fs.pending = append(fs.pending, op)
 	fs.writer = nil // whoever changes names has returned from its write
+}
+
+// list notes a name among those of a directory.
+func (n *node) list(name string) {
+	if i, there := slices.BinarySearch(n.listed, name); !there {
+		n.listed = slices.Insert(n.listed, i, name)
+	}
+}
+
+// unlist strikes a name off those of a directory.
+func (n *node) unlist(name string) {
+	if i, there := slices.BinarySearch(n.listed, name); there {
+		n.listed = slices.Delete(n.listed, i, i+1)
+	}
 }
 
 // release gives back the space of a file that has neither a name nor an open
@@ -93,18 +113,14 @@ func (fs *FS) commit(dir *node) {
 // those it would be of something else. It asks from the latest to the first.
 func settle(pending []nameOp, choose func(op *nameOp) bool) (rest []nameOp) {
 	chosen := make([]bool, len(pending))
-	touched := make(map[nameKey]bool)
+	count := 0
 	for i := len(pending) - 1; i >= 0; i-- {
-		op := &pending[i]
-		a, b := op.keys()
-		if !choose(op) && !touched[a] && !touched[b] {
-			continue
+		if chosen[i] = choose(&pending[i]); chosen[i] {
+			count++
 		}
-		chosen[i] = true
-		touched[a] = true
-		if op.kind == opRename {
-			touched[b] = true
-		}
+	}
+	if 0 < count && count < len(pending) {
+		complete(pending, chosen)
 	}
 	for i := range pending {
 		if chosen[i] {
@@ -114,4 +130,21 @@ func settle(pending []nameOp, choose func(op *nameOp) bool) (rest []nameOp) {
 		}
 	}
 	return rest
+}
+
+// complete chooses every change that a chosen one takes with it.
+func complete(pending []nameOp, chosen []bool) {
+	touched := make(map[nameKey]bool)
+	for i := len(pending) - 1; i >= 0; i-- {
+		op := &pending[i]
+		a, b := op.keys()
+		if !chosen[i] && !touched[a] && !touched[b] {
+			continue
+		}
+		chosen[i] = true
+		touched[a] = true
+		if op.kind == opRename {
+			touched[b] = true
+		}
+	}
 }

@@ -15,12 +15,22 @@ type node struct {
 	live   map[string]*node // the names that readers see
 	synced map[string]*node // the names that survive a power loss
 
+	// listed are the keys of live in order.
+	listed []string
+
 	// A file's bytes are data; what survives a power loss is kept as the
 	// difference. Invariant: a page below syncedSize that is not in undo holds
 	// the same bytes in both.
 	data       []byte
 	syncedSize int64
 	undo       map[int64][]byte // page → its synced bytes, nil if it has none
+
+	// shared: the first so many bytes of data's array belong to others too, a
+	// copy of the disk or who was given Content: they may never change.
+	shared int64
+	// rewritten: since the last sync, bytes were changed that were synced. As
+	// long as it is not, what survives are the first bytes of data.
+	rewritten bool
 
 	// last is the latest write if nothing but reads followed it.
 	last *lastWrite
@@ -55,8 +65,23 @@ func (n *node) write(p []byte, off int64) {
 		n.last.old = append([]byte(nil), n.data[off:min(end, size)]...)
 	}
 	n.touch(min(off, size), end)
+	n.own(min(off, size))
 	n.extend(end)
 	copy(n.data[off:], p)
+}
+
+// own makes sure that the file's bytes from off on may be changed in place.
+func (n *node) own(off int64) {
+	if off < n.shared {
+		n.data, n.shared = append(make([]byte, 0, len(n.data)), n.data...), 0
+	}
+}
+
+// share returns the file's bytes as they are now, for ever.
+func (n *node) share() []byte {
+	size := int64(len(n.data))
+	n.shared = max(n.shared, size)
+	return n.data[:size:size]
 }
 
 // resize cuts or extends the file.
@@ -68,6 +93,7 @@ func (n *node) resize(size int64) {
 		n.data = n.data[:size]
 		return
 	}
+	n.own(old)
 	n.extend(size)
 }
 
@@ -82,11 +108,12 @@ func (n *node) extend(size int64) {
 		clear(n.data[old:]) // may hold what a truncation cut
 		return
 	}
-	n.data = append(n.data, make([]byte, size-old)...)
+	n.data, n.shared = append(n.data, make([]byte, size-old)...), 0
 }
 
 // touch saves the synced bytes of the pages of [from, to) that are clean.
 func (n *node) touch(from, to int64) {
+	n.rewritten = n.rewritten || from < n.syncedSize
 	for page := from / pageSize; page*pageSize < to; page++ {
 		if _, dirty := n.undo[page]; dirty {
 			continue
@@ -104,21 +131,33 @@ func (n *node) touch(from, to int64) {
 
 // sync makes what readers see durable.
 func (n *node) sync() {
-	n.undo = nil
+	n.undo, n.rewritten = nil, false
 	n.syncedSize = int64(len(n.data))
 	n.last = nil
 }
 
 // dropUnsynced makes the file what a power loss would leave at least.
 func (n *node) dropUnsynced() {
-	n.data = n.image(n.syncedSize, n.data, func(int64) bool { return false })
+	n.data, n.shared = n.durable(), n.syncedSize
 	n.sync()
+}
+
+// durable returns what a power loss leaves of the file at least, for ever.
+func (n *node) durable() []byte {
+	if !n.rewritten {
+		n.shared = max(n.shared, n.syncedSize)
+		return n.data[:n.syncedSize:n.syncedSize]
+	}
+	return n.image(n.syncedSize, n.data, func(int64) bool { return false })
 }
 
 // image returns size bytes of the file: clean pages as they are, of a dirty
 // page what newData holds if keep says so, else its synced bytes; zeros where
 // there are none. It asks keep in rising order.
 func (n *node) image(size int64, newData []byte, keep func(page int64) bool) []byte {
+	if len(n.undo) == 0 && size == int64(len(n.data)) {
+		return n.share()
+	}
 	out := make([]byte, size)
 	for page := int64(0); page*pageSize < size; page++ {
 		start := page * pageSize
@@ -138,10 +177,10 @@ func (n *node) image(size int64, newData []byte, keep func(page int64) bool) []b
 // write in them.
 func (n *node) tear(keep int) []byte {
 	w := n.last
-	data := append([]byte(nil), n.data...)
 	if w == nil || keep >= w.n {
-		return data
+		return n.share()
 	}
+	data := append([]byte(nil), n.data...)
 	cut := w.off + int64(keep)
 	if keep < len(w.old) {
 		copy(data[cut:], w.old[keep:])
