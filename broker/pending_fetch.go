@@ -248,6 +248,9 @@ func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
 	region, err := s.View.Read(it.part.Offset, bounds.End, min(left, int(it.part.MaxBytes)), minOne)
 	if err != nil {
 		it.failRead(err)
+		if damage := (*log.CorruptionError)(nil); errors.As(err, &damage) {
+			it.h.Verify(it.part.Offset)
+		}
 		return
 	}
 	it.region = region

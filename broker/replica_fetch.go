@@ -51,7 +51,7 @@ func (p *pendingFetch) judge(req *kmsg.FetchRequest) {
 				Replica: p.replica.id, BrokerEpoch: epoch, CurrentEpoch: it.part.CurrentEpoch,
 				Offset: it.part.Offset, LastEpoch: it.part.LastEpoch, LogStart: it.part.LogStart,
 			},
-			Waiter: p, Slot: int32(i),
+			Suspect: it.part.Suspect, Waiter: p, Slot: int32(i),
 		})
 	}
 	p.judged()

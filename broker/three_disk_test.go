@@ -3,7 +3,9 @@ package broker
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,5 +112,45 @@ func TestLeadersAreNamed(t *testing.T) {
 	w := rawDial(t, c.nodes[3]).call(req, 10).(*kmsg.ProduceResponse)
 	if p := w.Topics[0].Partitions[0]; p.ErrorCode != protocol.CodeNotLeaderOrFollower || p.CurrentLeader.LeaderID != 2 || len(w.Brokers) != 3 {
 		t.Errorf("produce: code %d, leader %d, %d brokers", p.ErrorCode, p.CurrentLeader.LeaderID, len(w.Brokers))
+	}
+}
+
+// TestDamagedLeaderIsReplaced: the disk of a leader gives other bytes than were
+// written. A follower notices, the leader looks and gives up its seat, another
+// leads, and no consumer is shown the damage from then on.
+func TestDamagedLeaderIsReplaced(t *testing.T) {
+	c := newThree(t, "replica.lag.time.max.ms=1000")
+	c.createAt(1, "orders", 2, 1, 3)
+	cl := c.client()
+	c.produce(cl, "orders", 0, 10)
+	c.stop(3)
+	c.awaitISR(1, "orders", 2)
+	c.produce(cl, "orders", 10, 10)
+	path := filepath.Join(c.dir, "2", "orders-0", "00000000000000000000.log")
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("rot"), info.Size()-8); err != nil {
+		t.Fatal(err)
+	}
+	c.start(3)
+	eventually(t, "another leads", func() bool {
+		p := c.partition(1, "orders")
+		return p.Leader == 1 && slices.Contains(p.ISR, 3) && len(p.ISR) == 2
+	})
+	c.produce(cl, "orders", 20, 10)
+	c.consume("orders", 30)
+	resp := rawDial(t, c.nodes[2]).call(fetchOf("orders", 0, 15, 1<<20), 12).(*kmsg.FetchResponse)
+	if code := resp.Topics[0].Partitions[0].ErrorCode; code != protocol.CodeKafkaStorageError {
+		t.Errorf("a consumer of the damaged replica is answered %d", code)
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "2", "orders-0", "00000000000000000000.damaged")); err != nil {
+		t.Error(err)
 	}
 }

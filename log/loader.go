@@ -117,6 +117,9 @@ func (ld *loader) load() (*Log, error) {
 	if len(ld.found) == 0 {
 		return ld.l, ld.startEmpty()
 	}
+	if err := ld.noted(); err != nil {
+		return nil, err
+	}
 	from := ld.scanFrom()
 	for i := range ld.found[:from] {
 		if err := ld.trust(i); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 )
 
-// Suffixes of the files in a partition's directory. All but sealSuffix are
-// Kafka's.
+// Suffixes of the files in a partition's directory. All but sealSuffix and
+// damagedSuffix are Kafka's.
 const (
 	logSuffix      = ".log"
 	indexSuffix    = ".index"
@@ -17,6 +17,7 @@ const (
 	txnSuffix      = ".txnindex"
 	snapshotSuffix = ".snapshot"
 	sealSuffix     = ".seal"
+	damagedSuffix  = ".damaged"
 
 	// deletedSuffix marks what only awaits its unlinking.
 	deletedSuffix = ".deleted"
@@ -69,7 +70,7 @@ func parseName(name string) (base model.Offset, suffix string, ok bool) {
 // segment of the same offset.
 func isIndexSuffix(suffix string) bool {
 	switch suffix {
-	case indexSuffix, timeSuffix, txnSuffix, sealSuffix:
+	case indexSuffix, timeSuffix, txnSuffix, sealSuffix, damagedSuffix:
 		return true
 	}
 	return false

@@ -22,16 +22,18 @@ type admission struct {
 	// newer: the next batch, and all behind it, are of an epoch that was not
 	// fetched in.
 	newer bool
-	// why is what is wrong with the next batch.
-	why error
+	// why is what is wrong with the next batch; if it is a gap in front of it, gapTo
+	// is where it goes on, else NoOffset.
+	why   error
+	gapTo model.Offset
 }
 
 // admissible looks at the batches of rest, which follow the log's end. Base
-// offsets may leave gaps, where compaction removed something, but never go back;
-// epochs neither fall nor pass the one that the fetch was made in: what a later
+// offsets may leave gaps, where compaction removed something (see gaps), but never
+// go back; epochs neither fall nor pass the one that the fetch was made in: what a later
 // epoch holds may stand on other records than ours. Source: KAFKA-18723.
 func (p *Partition) admissible(rest []byte, fetchEpoch model.LeaderEpoch) admission {
-	var a admission
+	a := admission{gapTo: model.NoOffset}
 	next, last := p.mark.LogEnd, p.plog.Epochs().LatestEpoch()
 	first := model.NoOffset
 	it := record.NewIter(rest)
@@ -47,6 +49,10 @@ func (p *Partition) admissible(rest []byte, fetchEpoch model.LeaderEpoch) admiss
 			break
 		}
 		if a.why = follows(b, next, last); a.why != nil {
+			break
+		}
+		if a.why = p.believable(b, next, fetchEpoch); a.why != nil {
+			a.gapTo = b.BaseOffset()
 			break
 		}
 		if end == 0 {

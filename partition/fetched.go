@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"errors"
+
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/protocol/record"
 )
@@ -115,7 +117,7 @@ type Progress struct {
 	// Truncated is true when something was cut off, be it an epoch without
 	// records.
 	Truncated bool
-	// Why explains OutcomeCorrupt.
+	// Why explains OutcomeCorrupt, and an OutcomeStuck that may be one.
 	Why error
 }
 
@@ -126,8 +128,13 @@ type Records struct {
 	damage error
 }
 
+// errPiece: an answer with records begins with a whole batch (KIP-74). One that
+// reaches beyond the answer has another length than was written, and the same
+// would be asked for without end.
+var errPiece = errors.New("the first batch is longer than the answer")
+
 // CheckRecords walks an answer's bytes. A batch that is cut at the end is no
-// damage: answers end anywhere (KIP-74).
+// damage: answers end anywhere (KIP-74), but for the first one.
 func CheckRecords(b []byte) Records {
 	it := record.NewIter(b)
 	for it.Next() {
@@ -135,7 +142,11 @@ func CheckRecords(b []byte) Records {
 			return Records{set: b[:it.Pos()], damage: err}
 		}
 	}
-	return Records{set: b[:it.Pos()], damage: it.Err()}
+	err := it.Err()
+	if err == nil && it.Pos() == 0 && len(b) > 0 {
+		err = errPiece
+	}
+	return Records{set: b[:it.Pos()], damage: err}
 }
 
 // Len returns how many bytes of whole, sound batches there are.

@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"errors"
+
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/mutant"
 )
@@ -10,6 +12,9 @@ import (
 // is done. Whoever fetches sends the next fetch only then, so that a fetch from
 // an offset says that everything below is in the log; with flush before ack it
 // says that everything below is durable.
+
+// errNewer: a leader that is fetched from in one epoch sent a batch of a later one.
+var errNewer = errors.New("a batch of a later epoch than that of the fetch")
 
 // position is what a fetch sent now would ask with.
 func (p *Partition) position() Position {
@@ -71,9 +76,14 @@ func (p *Partition) admit(now model.Now, f *Fetched, out *Output) {
 	switch {
 	case a.why != nil:
 		f.Progress.Why = a.why
+		if a.gapTo != model.NoOffset {
+			p.gaps.note(p.mark.LogEnd, a.gapTo, f.Asked.LeaderEpoch)
+		}
 		p.settleFetched(f, OutcomeCorrupt)
 	case a.newer:
-		// The leader has gone on to an epoch that we have not heard of.
+		// The leader has gone on to an epoch that we have not heard of, if the epoch
+		// is what was written: no CRC covers it.
+		f.Progress.Why = errNewer
 		p.settleFetched(f, OutcomeStuck)
 	case f.Records.damage != nil:
 		f.Progress.Why = f.Records.damage

@@ -262,8 +262,8 @@ type Config struct {
 	FlushAfter model.Instant
 	// LogAppendTime stamps records with the broker's clock.
 	LogAppendTime bool
-	// DeleteAllowed: cleanup.policy contains delete.
-	DeleteAllowed bool
+	// DeleteAllowed: cleanup.policy contains delete. Compacted: it contains compact.
+	DeleteAllowed, Compacted bool
 	// ReplicaLagMax is replica.lag.time.max.ms in nanoseconds.
 	ReplicaLagMax model.Instant
 	// ProducerExpiryMs is producer.id.expiration.ms.

@@ -60,6 +60,20 @@ func TestMutantAcceptsNewerEpoch(t *testing.T) {
 	})
 }
 
+func TestMutantAnyGap(t *testing.T) {
+	kill(t, "part-any-gap", func() bool {
+		c := replicas(2)
+		told(t, c, `
+			elect leader=1 epoch=0
+			produce 1 a
+			ask 2
+			reply 2
+			damage 2 byte=7
+			deliver 2`)
+		return c.node(2).has("a") // at offset 1, where it is not
+	})
+}
+
 func TestMutantAckBeforeHighWatermark(t *testing.T) {
 	kill(t, "part-ack-before-hw", func() bool {
 		m := leaderOf(1, 2).send(-1, -1, 0)

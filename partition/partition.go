@@ -59,6 +59,7 @@ type Partition struct {
 
 	// Following.
 	follows  followState
+	gaps     gaps
 	settling *Fetched // done, but for the disk or for Step to emit it
 
 	// Leading. ledSince is when the present epoch's leadership began here.

@@ -50,6 +50,7 @@ func Names() []Mutant {
 		{"part-ack-before-hw", "a produce with acks=all is answered before the high watermark has passed it"},
 		{"part-alter-before-image", "the answer to AlterPartition changes the ISR before the image has it"},
 		{"part-alter-rereads-epoch", "a repeated AlterPartition carries the broker epochs known by then"},
+		{"part-any-gap", "a follower appends a batch behind a gap in what was never compacted"},
 		{"part-answer-by-offset", "an answer counts if offset and leader epoch match, whatever the last fetched epoch"},
 		{"part-dup-acked-early", "a retried batch with acks=all is answered before the original is replicated"},
 		{"part-expand-before-epoch-start", "a follower joins the ISR before it has the start of the leader's epoch"},

@@ -17,6 +17,7 @@ const (
 	snapshotSuffix = ".snapshot"
 	imageSuffix    = ".checkpoint"
 	sealSuffix     = ".seal"
+	damagedSuffix  = ".damaged"
 )
 
 // kind is what a file's name says of it.
@@ -106,6 +107,8 @@ func numbered(name string) kind {
 		k.name, k.show = "transaction index", (*dumper).txnIndex
 	case sealSuffix:
 		k.name, k.show = "seal", (*dumper).seal
+	case damagedSuffix:
+		k.name, k.show = "damage note", (*dumper).note
 	case snapshotSuffix:
 		k.name, k.show = "producer snapshot", (*dumper).producers
 	}

@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -31,6 +32,19 @@ type runRecord struct {
 	BrokerEpoch *int64  `json:"brokerEpoch"`
 	Heartbeat   *int64  `json:"heartbeat"`
 	Applied     *int64  `json:"applied"`
+	DirectoryID *string `json:"directoryId"`
+}
+
+// note shows what was noted of a segment's damage, which is text.
+func (d *dumper) note() error {
+	text, err := vfs.ReadFile(d.fs, d.path)
+	if err != nil {
+		return err
+	}
+	d.out.begin("damage", "")
+	d.out.bytes("found", bytes.TrimSpace(text))
+	d.out.end()
+	return nil
 }
 
 // run shows the record of a log directory's use.
@@ -67,6 +81,7 @@ func (d *dumper) run() error {
 	number("brokerEpoch", r.BrokerEpoch)
 	number("heartbeat", r.Heartbeat)
 	number("applied", r.Applied)
+	word("directoryId", r.DirectoryID)
 	p.end()
 	if r.Version == nil || *r.Version != 1 {
 		p.found(-1, "not version 1: the next start takes the record for missing")

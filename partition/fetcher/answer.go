@@ -207,7 +207,7 @@ func (f *Fetcher) partAnswered(now model.Instant, p *part, rp *kmsg.FetchRespons
 func (f *Fetcher) deliver(p *part, d Delivery, out *Output) {
 	f.serial++
 	p.serial, d.Serial = f.serial, f.serial
-	p.bounds = d.Kind == partition.AnswerBounds
+	p.bounds, p.diverging = d.Kind == partition.AnswerBounds, d.Kind == partition.AnswerDiverging
 	f.enter(p, Applying)
 	out.Deliveries = append(out.Deliveries, d)
 }

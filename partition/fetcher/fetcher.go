@@ -1,6 +1,8 @@
 package fetcher
 
 import (
+	"errors"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/internal/assert"
@@ -60,20 +62,27 @@ type part struct {
 	// leaderEnd is the leader's, while its bounds are asked for; NoOffset at first.
 	leaderEnd model.Offset
 	locating  bool // in the outstanding request
-	bounds    bool // the delivery that it has is of bounds
+	// bounds and diverging: the delivery that it has is of that kind.
+	bounds, diverging bool
 
 	// corrupt counts the answers in a row that were damaged at corruptAt.
 	corrupt   int
 	corruptAt model.OffsetAndEpoch
+	// divergedAt is where the leader's log ended last when it was found to be
+	// another than ours, and the leader's epoch.
+	divergedAt model.OffsetAndEpoch
 }
 
 // question is what a request says of a partition.
 type question struct {
 	pos                     partition.Position
 	logStart, highWatermark model.Offset
+	suspect                 bool // with a DamageTag
 }
 
-func (p *part) question() question { return question{p.pos, p.logStart, p.highWatermark} }
+func (p *part) question() question {
+	return question{p.pos, p.logStart, p.highWatermark, p.corrupt >= suspected}
+}
 
 // Fetcher is the state machine towards one leader. It is owned by one loop; only
 // Step touches it.
@@ -308,15 +317,52 @@ func (f *Fetcher) progress(now model.Instant, g *Progress, out *Output) {
 		p.failures++
 		f.delay(now, p, f.cfg.Backoff)
 	case partition.OutcomeStuck:
+		if g.Why != nil {
+			f.corrupted(now, p, g, out)
+			return
+		}
 		p.failures++
 		f.delay(now, p, f.pause(p.failures))
 	default:
+		if g.Truncated && p.diverging {
+			f.diverged(now, p, out)
+			return
+		}
 		if !p.bounds { // those are only the hope that the next fetch is in range
 			p.failures, p.code, p.corrupt = 0, 0, 0
 		}
 		f.enter(p, Fetching)
 	}
 }
+
+// diverged notes where a log was cut because the leader's is another. What is
+// fetched in one epoch of a leader is that leader's: to be cut back to the same
+// offset twice says that what came from there was not of the epoch that it said.
+func (f *Fetcher) diverged(now model.Instant, p *part, out *Output) {
+	at := model.OffsetAndEpoch{Offset: p.pos.Offset, Epoch: p.pos.LeaderEpoch}
+	if p.divergedAt != at {
+		p.divergedAt, p.failures, p.code, p.corrupt = at, 0, 0, 0
+		f.enter(p, Fetching)
+		return
+	}
+	p.failures++
+	if p.corrupt < suspected {
+		p.corrupt, p.corruptAt = suspected, at
+		out.Events = append(out.Events, Event{Kind: EventDamaged, ID: p.id, Position: p.pos, Err: errDiverges})
+	}
+	f.delay(now, p, f.pause(p.failures))
+}
+
+// errDiverges: what was fetched in a leader's epoch is not the leader's.
+var errDiverges = errors.New("the leader does not know the epochs of what it sent")
+
+// suspected is how many answers must have been damaged before the leader is told.
+const suspected = 2
+
+// DamageTag is the tag of a partition in a follower's Fetch by which it says that
+// what came at this offset was no batch, twice, over different connections: the
+// leader verifies what it has. It is Tidemark's own; see docs/formats/private.md.
+const DamageTag = 20000
 
 // corrupted fetches the same again over another connection, and tells when it
 // was damaged there too: then it is the leader's log that is, not the way.
@@ -328,7 +374,7 @@ func (f *Fetcher) corrupted(now model.Instant, p *part, g *Progress, out *Output
 	p.corrupt++
 	p.failures++
 	f.reconnect = true
-	if p.corrupt == 2 {
+	if p.corrupt == suspected {
 		out.Events = append(out.Events, Event{Kind: EventDamaged, ID: p.id, Position: p.pos, Err: g.Why})
 	}
 	f.delay(now, p, f.pause(p.failures))

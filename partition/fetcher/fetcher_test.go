@@ -2,6 +2,7 @@ package fetcher
 
 import (
 	"errors"
+	"io"
 	"slices"
 	"testing"
 
@@ -387,6 +388,64 @@ func TestCorruptTwice(t *testing.T) {
 	r.done(0, partition.OutcomeCorrupt, 6, 1)
 	if n := len(r.events); n != 1 {
 		t.Errorf("events %v, want one report", r.events)
+	}
+}
+
+// TestLeaderIsTold: after the second damaged answer the request says so, until one
+// is sound. A batch of a later epoch than that of the fetch counts as damage, since
+// no CRC covers it.
+func TestLeaderIsTold(t *testing.T) {
+	r := newRig(t)
+	r.add(0, 1, 0, -1)
+	stuck := func() {
+		d := r.deliveries[0]
+		delete(r.deliveries, 0)
+		r.step(Input{Kind: KindProgress, Progress: Progress{ID: id(0), Serial: d.Serial, Progress: partition.Progress{
+			Outcome: partition.OutcomeStuck, Why: io.ErrUnexpectedEOF, Following: true, Position: d.Asked,
+		}}})
+	}
+	for i, ask := range []string{"9.1 wait=500", "9.2 wait=500 0:0@-1/1!20000"} {
+		r.answer(9, say{n: 0, records: "a"})
+		if i == 0 {
+			r.done(0, partition.OutcomeCorrupt, 0, -1)
+		} else {
+			stuck()
+		}
+		r.after(1000 * ms)
+		r.wants("fetch " + ask)
+	}
+	r.answer(9, say{n: 0, code: 56}) // it looks
+	r.after(1000 * ms)
+	r.wants("fetch 9.3 wait=500")
+	r.answer(9, say{n: 0, records: "a"})
+	r.done(0, partition.OutcomeApplied, 1, 1)
+	r.wants("fetch 9.4 wait=500 0:1@1/1")
+}
+
+// TestDivergingTwice: what was fetched in an epoch of the leader is the leader's.
+// When it is cut off again at the same offset its epoch was not what was written.
+func TestDivergingTwice(t *testing.T) {
+	r := newRig(t)
+	r.add(0, 3, 14, 2)
+	diverge := func() {
+		r.answer(9, say{n: 0, diverge: model.OffsetAndEpoch{Offset: 10, Epoch: 1}})
+		d := r.deliveries[0]
+		delete(r.deliveries, 0)
+		r.step(Input{Kind: KindProgress, Progress: Progress{ID: id(0), Serial: d.Serial, Progress: partition.Progress{
+			Outcome: partition.OutcomeApplied, Truncated: true, Following: true,
+			Position: partition.Position{LeaderEpoch: 3, Offset: 10, LastEpoch: 1},
+		}}})
+	}
+	diverge()
+	r.wants("fetch 9.1 wait=500 0:10@1/3")
+	r.answer(9, say{n: 0, records: "a"})
+	r.done(0, partition.OutcomeApplied, 11, 2)
+	diverge()
+	r.states(Delayed)
+	r.after(1000 * ms)
+	r.wants("fetch 9.3 wait=500 0:10@1/3!20000")
+	if !slices.Equal(r.events, []string{"damaged 0 code=0"}) {
+		t.Errorf("events %v", r.events)
 	}
 }
 

@@ -194,6 +194,7 @@ func asked(req kmsg.Request) string {
 		for _, t := range q.Topics {
 			for _, p := range t.Partitions {
 				fmt.Fprintf(&b, " %d:%d@%d/%d", p.Partition, p.FetchOffset, p.LastFetchedEpoch, p.CurrentLeaderEpoch)
+				p.UnknownTags.Each(func(tag uint32, _ []byte) { fmt.Fprintf(&b, "!%d", tag) })
 			}
 		}
 		for _, t := range q.ForgottenTopics {

@@ -141,6 +141,9 @@ func (f *Fetcher) ask(req *kmsg.FetchRequest, topics topicIndex, p *part) {
 	rp.CurrentLeaderEpoch, rp.LastFetchedEpoch = int32(p.pos.LeaderEpoch), int32(p.pos.LastEpoch)
 	rp.FetchOffset, rp.LogStartOffset = int64(p.pos.Offset), int64(p.logStart)
 	rp.HighWatermark = int64(p.highWatermark)
+	if p.asked.suspect {
+		rp.UnknownTags.Set(DamageTag, nil)
+	}
 	t := &req.Topics[i]
 	t.Partitions = append(t.Partitions, rp)
 }

@@ -41,6 +41,10 @@ func (e eventLog) damaged(h *Hosted, d *log.CorruptionError) {
 		zap.Int64("position", d.Pos), zap.Bool("below the recovery point", d.BelowRecoveryPoint), zap.Error(d.Err))
 }
 
+func (e eventLog) sound(h *Hosted, at model.Offset) {
+	e.logger.Warn("records were called damaged; this copy of them is sound", name(h), zap.Int64("offset", int64(at)))
+}
+
 func (e eventLog) offline(h *Hosted, reason string) {
 	e.counters.quarantined.Add(1)
 	e.logger.Error("a partition is offline; its files are as they were found", name(h), zap.String("reason", reason))

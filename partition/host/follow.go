@@ -9,14 +9,6 @@ import (
 	"github.com/tidemark/tidemark/partition/fetcher"
 )
 
-// DamageReporter is told that a leader's copy is damaged, so that the leader
-// verifies it.
-type DamageReporter interface {
-	// LeaderDamaged is called in a loop: it may not block. What came at a position
-	// of h was no batch, twice, over different connections.
-	LeaderDamaged(leader model.BrokerID, h *Hosted, at partition.Position)
-}
-
 // follow has this partition fetched from another leader, or from nobody.
 func (h *Hosted) follow(f *partition.Follow, out *loop.Outbox) {
 	var to *fetchLoop

@@ -55,6 +55,7 @@ type Hosted struct {
 	parked        []message // came meanwhile
 	reason        string
 	refusals      refusals
+	vouched       vouched
 }
 
 func newHosted(m *ReplicaManager, id model.TopicIDPartition, tp model.TopicPartition) *Hosted {

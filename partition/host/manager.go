@@ -54,8 +54,6 @@ type Deps struct {
 	// Leaders opens connections to the brokers that lead; nil: this node never
 	// follows.
 	Leaders Leaders
-	// Damaged is told of leaders whose records are damaged; may be nil.
-	Damaged DamageReporter
 	// Files bounds open segment files over all partitions; nil makes one.
 	Files *log.FileCache
 }
@@ -251,6 +249,7 @@ func (m *ReplicaManager) coreConfig(t *config.Topic) partition.Config {
 		MinISR: t.MinInsyncReplicas, SegmentBytes: t.SegmentBytes,
 		FlushMessages: t.FlushMessages, FlushAfter: nanos(t.FlushMs),
 		LogAppendTime: t.MessageTimestampType == config.LogAppendTime, DeleteAllowed: t.CleanupPolicy.Delete,
+		Compacted:        t.CleanupPolicy.Compact,
 		ReplicaLagMax:    model.Instant(b.Replication.LagMax),
 		ProducerExpiryMs: b.Producers.IDExpiration.Milliseconds(),
 		FenceAfter:       model.Instant(b.Quorum.BrokerSessionTimeout),

@@ -17,8 +17,11 @@ type ReplicaFetchWaiter interface {
 // partition.ReplicaFetch; its Token is not used.
 type ReplicaFetchMsg struct {
 	partition.ReplicaFetch
-	Waiter ReplicaFetchWaiter
-	Slot   int32
+	// Suspect: what came at this offset was no batch, twice. The fetch is refused
+	// with KAFKA_STORAGE_ERROR until the segment has been verified.
+	Suspect bool
+	Waiter  ReplicaFetchWaiter
+	Slot    int32
 }
 
 // replicaFetchOp is a follower's fetch on its way.
@@ -27,12 +30,13 @@ type replicaFetchOp struct {
 	h       *Hosted
 	waiter  ReplicaFetchWaiter
 	slot    int32
+	suspect bool
 	emitted bool
 }
 
 // ReplicaFetch counts a follower's progress and judges its fetch.
 func (h *Hosted) ReplicaFetch(m ReplicaFetchMsg) {
-	op := &replicaFetchOp{ReplicaFetch: m.ReplicaFetch, h: h, waiter: m.Waiter, slot: m.Slot}
+	op := &replicaFetchOp{ReplicaFetch: m.ReplicaFetch, h: h, waiter: m.Waiter, slot: m.Slot, suspect: m.Suspect}
 	op.Token = op
 	h.box.Enter(op)
 }
@@ -40,6 +44,9 @@ func (h *Hosted) ReplicaFetch(m ReplicaFetchMsg) {
 func (op *replicaFetchOp) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	h.in = partition.Input{Kind: partition.KindReplicaFetch, Replica: &op.ReplicaFetch}
 	h.step(now, out)
+	if op.suspect && op.Result.Code == partition.CodeNone && !h.vouchedFor(now, op.Offset) {
+		op.Result.Code = partition.CodeStorageError
+	}
 }
 
 // Deliver tells the waiter.

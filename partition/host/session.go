@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition/fetcher"
 )
 
 // FetchPartition is one partition of a fetch: what the client asked last.
@@ -24,6 +25,8 @@ type FetchPartition struct {
 	// number if the request can't say (KIP-1166).
 	HighWatermark model.Offset
 	MaxBytes      int32
+	// Suspect: a follower says that what came at Offset was no batch, twice.
+	Suspect bool
 
 	// What the client was told last; -1 when nothing, or an error.
 	sentHighWatermark model.Offset
@@ -46,6 +49,10 @@ func (p *FetchPartition) ask(r *kmsg.FetchRequestTopicPartition) {
 	p.Offset, p.MaxBytes = model.Offset(r.FetchOffset), r.PartitionMaxBytes
 	p.CurrentEpoch, p.LastEpoch = model.LeaderEpoch(r.CurrentLeaderEpoch), model.LeaderEpoch(r.LastFetchedEpoch)
 	p.LogStart, p.HighWatermark = model.Offset(r.LogStartOffset), model.Offset(r.HighWatermark)
+	p.Suspect = false
+	if r.UnknownTags.Len() > 0 {
+		r.UnknownTags.Each(func(tag uint32, _ []byte) { p.Suspect = p.Suspect || tag == fetcher.DamageTag })
+	}
 }
 
 // FetchOutcome is what of a partition's answer decides whether an incremental

@@ -359,7 +359,7 @@ func (w *wire) part(peer *node, part *FetchPartition, req *kmsg.FetchRequest, j 
 	h.ReplicaFetch(ReplicaFetchMsg{ReplicaFetch: partition.ReplicaFetch{
 		Replica: model.BrokerID(req.ReplicaState.ID), BrokerEpoch: model.BrokerEpoch(req.ReplicaState.Epoch),
 		CurrentEpoch: part.CurrentEpoch, Offset: part.Offset, LastEpoch: part.LastEpoch, LogStart: part.LogStart, Reread: again,
-	}, Waiter: j, Slot: int32(i)})
+	}, Suspect: part.Suspect, Waiter: j, Slot: int32(i)})
 	r, s := j.results[i], j.states[i]
 	if s == nil {
 		w.p.t.Fatalf("no verdict on %+v", part)

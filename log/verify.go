@@ -1,0 +1,72 @@
+package log
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/log/epoch"
+	"github.com/tidemark/tidemark/protocol/record"
+)
+
+// VerifySegment reads all of the segment that holds an offset and checks every
+// batch: its structure and CRC, and what the CRC does not cover, the base offset
+// and the leader epoch, against its neighbours and the epoch cache of that view.
+// It returns a *CorruptionError for damage, nil if there is none, and any other
+// error if the segment could not be read, or is gone.
+func (v *View) VerifySegment(at model.Offset, epochs *epoch.Cache) error {
+	if at < v.start || at > v.end {
+		return fmt.Errorf("verify at %d of [%d, %d): %w", at, v.start, v.end, ErrOffsetOutOfRange)
+	}
+	i := v.segmentFor(at)
+	base, next := v.segments[i].base, v.next(i)
+	pos, expected := int64(0), base
+	bad := func(err error) error { return v.damaged(i, pos, expected, &badBatch{Pos: pos, Err: err}) }
+	err := v.segmentBatches(i, base, make([]byte, min(max(v.limit(i), record.HeaderSize), scanBufferSize)), func(b record.Batch) error {
+		e, known := epochs.EpochFor(b.BaseOffset())
+		switch err := b.CheckCRC(); {
+		case err != nil:
+			return bad(err)
+		case b.BaseOffset() < expected || b.LastOffset() >= next:
+			return bad(fmt.Errorf("batch [%d, %d] where there is only room in [%d, %d)", b.BaseOffset(), b.LastOffset(), expected, next))
+		case known && e != b.LeaderEpoch():
+			return bad(fmt.Errorf("batch [%d, %d] of epoch %d in what was written in epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), e))
+		}
+		pos += int64(len(b))
+		expected = b.NextOffset()
+		return nil
+	})
+	if err == nil && v.isTail(i) && expected < next {
+		return bad(fmt.Errorf("the last batch ends at %d, the log at %d", expected, next))
+	}
+	return err
+}
+
+// NoteDamage leaves a mark beside a segment whose damage was found while it was
+// in use: no load opens the log as long as it is there, since a load does not read
+// everything and would not find the damage again. The other files stay as they
+// are. It waits for the disk.
+func NoteDamage(fs vfs.FS, d *CorruptionError) error {
+	text := fmt.Sprintf("position %d, offset %d: %v\n", d.Pos, d.Offset, d.Err)
+	return vfs.WriteFileAtomic(fs, filepath.Join(d.Dir, fileName(d.Segment, damagedSuffix)), []byte(text))
+}
+
+// noted returns the damage that was noted in an earlier life, if any was.
+func (ld *loader) noted() error {
+	for i, s := range ld.found {
+		name := fileName(s.base, damagedSuffix)
+		if !ld.side[name] {
+			continue
+		}
+		text, err := vfs.ReadFile(ld.o.FS, ld.l.path(name))
+		if err != nil {
+			return err
+		}
+		pos, at := int64(0), s.base
+		_, _ = fmt.Sscanf(string(text), "position %d, offset %d", &pos, &at) // what can't be read is the whole segment
+		return ld.damage(i, pos, at, fmt.Errorf("noted in %s: %s", name, strings.TrimSpace(string(text))))
+	}
+	return nil
+}
