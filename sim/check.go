@@ -16,8 +16,9 @@ const noticeEvery = 8
 // notice takes over which partitions the node has.
 func (n *node) notice() {
 	n.hosted = n.broker.Replicas().All()
+	n.looked = n.looked[:0]
 	for _, hosted := range n.hosted {
-		n.look(hosted)
+		n.looked = append(n.looked, n.look(hosted))
 	}
 }
 
@@ -58,8 +59,10 @@ func (n *node) cheapCheck() {
 		n.notice()
 		return
 	}
-	for _, hosted := range n.hosted {
-		n.look(hosted)
+	for i, hosted := range n.hosted {
+		if hosted.State() != n.looked[i].state {
+			n.look(hosted)
+		}
 	}
 	for _, c := range n.conns {
 		if open := c.local.Unanswered(); open > inFlightMax {

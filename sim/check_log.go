@@ -35,13 +35,14 @@ func (w *World) scan(disk disk, dir string, from int64, fn func(b *fileBatch) er
 		return from, err
 	}
 	var bases []int64
+	var files []string
 	for _, name := range names {
 		if digits, ok := strings.CutSuffix(name, ".log"); ok {
 			base, err := strconv.ParseInt(digits, 10, 64)
 			if err != nil {
 				return from, err
 			}
-			bases = append(bases, base)
+			bases, files = append(bases, base), append(files, name)
 		}
 	}
 	first := 0
@@ -58,7 +59,7 @@ func (w *World) scan(disk disk, dir string, from int64, fn func(b *fileBatch) er
 		if bases[i] != end {
 			return end, fmt.Errorf("segment %d follows offset %d", bases[i], end)
 		}
-		file, err := disk.Content(filepath.Join(dir, fmt.Sprintf("%020d.log", bases[i])))
+		file, err := disk.Content(dir + "/" + files[i])
 		if err != nil {
 			return end, err
 		}

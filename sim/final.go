@@ -81,10 +81,19 @@ func (w *World) digest() uint64 {
 			start = p.maxStart // another replica's checkpoint of it may be older
 		}
 		sum.add(uint64(p.tp.Partition), uint64(start), uint64(s.LogEnd), uint64(len(p.tp.Topic)))
-		_, _ = w.scan(r.m.disk, partDir(p.tp), start, func(b *fileBatch) error {
-			sum.add(uint64(b.base), uint64(crc32.Checksum(b.raw, castagnoli)))
-			return nil
-		})
+		r.digest(&sum, start)
+		w.trace.line("digest     %v on broker %d, %d to %d: %x", p.tp, r.m.id, start, s.LogEnd, uint64(sum))
 	}
 	return uint64(sum)
+}
+
+// digest adds the batches from an offset on to a sum. Where the segment begins
+// that holds the offset is each replica's own affair.
+func (r *replica) digest(sum *traceHash, start int64) {
+	_, _ = r.m.world.scan(r.m.disk, partDir(r.tp), start, func(b *fileBatch) error {
+		if b.last >= start {
+			sum.add(uint64(b.base), uint64(crc32.Checksum(b.raw, castagnoli)))
+		}
+		return nil
+	})
 }

@@ -37,8 +37,10 @@ type node struct {
 	images []*metadata.Image
 	// followed: it had the newest metadata of all when it last took some over.
 	followed bool
-	// hosted are its partitions, as far as the checkers have noticed.
+	// hosted are its partitions, as far as the checkers have noticed, and looked
+	// what they know of each.
 	hosted []*host.Hosted
+	looked []*replica
 	seen   map[*host.Hosted]*replica
 }
 

@@ -26,7 +26,7 @@ type Report struct {
 	Read    int            `json:"recordsRead"`
 	Faults  map[string]int `json:"faults"`
 	Failure string         `json:"failure,omitempty"`
-	At      uint64         `json:"failedAtEvent,omitempty"`
+	At      uint64         `json:"failedAtEvent,omitempty"` // 0: at the very end
 }
 
 // Commit names the revision that the binary was built from, "unknown" if it
@@ -69,7 +69,7 @@ func report(r *Result, took time.Duration) Report {
 		}
 	}
 	if r.Failure != nil {
-		rep.Failure, rep.At = r.Failure.Error(), r.Failure.Event
+		rep.Failure, rep.At = r.Failure.Error(), r.Failure.Until()
 	}
 	return rep
 }
@@ -86,7 +86,8 @@ func (r *Report) String() string {
 		r.Seed, r.Events, r.Seconds, r.CPU, r.Boots, r.Acked, r.Read, r.Hash, strings.Join(faults, ","))
 }
 
-// Replay is the command that runs a seed again up to its failure.
+// Replay is the command that runs a seed again up to its failure; at is what
+// Failure.Until says.
 func Replay(o *Options, at uint64) string {
 	s := fmt.Sprintf("tidemark sim --seed %d", o.Seed)
 	if at > 0 {
@@ -112,25 +113,27 @@ func Timed(o Options, trace io.Writer) Report {
 }
 
 // Range runs the seeds from first to last with the given options, writes a line
-// for each to out, and a line of JSON to the file results if it is not "".
-// Seeds that the file has already are passed over, so that a run can be
-// continued. It returns how many failed, those in the file included.
+// for each to out and their sum at the end, and a line of JSON to the file
+// results if it is not "". Seeds that the file has already are passed over, so
+// that a run can be continued; they count in the sum, and in how many failed,
+// which is returned.
 func Range(first, last uint64, o Options, results string, out io.Writer, stop <-chan struct{}) (failed int, err error) {
-	done, failed, err := seedsIn(results)
+	done, sum, err := seedsIn(results)
 	if err != nil {
 		return 0, err
 	}
+	defer func() { fmt.Fprintln(out, &sum) }()
 	var file *os.File
 	if results != "" {
 		if file, err = os.OpenFile(results, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
-			return failed, err
+			return sum.Failed, err
 		}
 		defer file.Close()
 	}
 	for seed := first; seed <= last; seed++ {
 		select {
 		case <-stop:
-			return failed, nil
+			return sum.Failed, nil
 		default:
 		}
 		if done[seed] {
@@ -138,9 +141,9 @@ func Range(first, last uint64, o Options, results string, out io.Writer, stop <-
 		}
 		o.Seed = seed
 		r := Timed(o, nil)
+		sum.Add(&r)
 		fmt.Fprintln(out, r.String())
 		if r.Failure != "" {
-			failed++
 			fmt.Fprintf(out, "FAILED seed %d commit %s: %s\n  replay: %s\n", seed, r.Commit, r.Failure, Replay(&o, r.At))
 		}
 		if file == nil {
@@ -148,27 +151,27 @@ func Range(first, last uint64, o Options, results string, out io.Writer, stop <-
 		}
 		line, err := json.Marshal(r)
 		if err != nil {
-			return failed, err
+			return sum.Failed, err
 		}
 		if _, err := file.Write(append(line, '\n')); err != nil {
-			return failed, err
+			return sum.Failed, err
 		}
 	}
-	return failed, nil
+	return sum.Failed, nil
 }
 
-// seedsIn reads which seeds a result file has, and how many of them failed.
-func seedsIn(path string) (done map[uint64]bool, failed int, err error) {
+// seedsIn reads which seeds a result file has, and what they came to.
+func seedsIn(path string) (done map[uint64]bool, sum Sum, err error) {
 	done = make(map[uint64]bool)
 	if path == "" {
-		return done, 0, nil
+		return done, sum, nil
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return done, 0, nil
+		return done, sum, nil
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, sum, err
 	}
 	defer f.Close()
 	in := bufio.NewScanner(f)
@@ -178,12 +181,12 @@ func seedsIn(path string) (done map[uint64]bool, failed int, err error) {
 		if json.Unmarshal(in.Bytes(), &r) != nil {
 			continue // a line cut off by the end of an earlier run
 		}
-		done[r.Seed] = true
-		if r.Failure != "" {
-			failed++
+		if !done[r.Seed] {
+			done[r.Seed] = true
+			sum.Add(&r)
 		}
 	}
-	return done, failed, in.Err()
+	return done, sum, in.Err()
 }
 
 // Shrink looks for a simpler way to the same broken invariant: it leaves out

@@ -9,32 +9,49 @@ import (
 	"testing"
 )
 
-// seeds is how many seeds a run of the tests has: TIDEMARK_SIM_SEEDS, else a
-// few.
-func seeds(t *testing.T) uint64 {
-	if s := os.Getenv("TIDEMARK_SIM_SEEDS"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatalf("TIDEMARK_SIM_SEEDS=%q: %v", s, err)
-		}
-		return n
+// number reads an environment variable, which has another value if it is not
+// set.
+func number(t *testing.T, name string, or uint64) uint64 {
+	s := os.Getenv(name)
+	if s == "" {
+		return or
 	}
-	if testing.Short() {
-		return 10
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("%s=%q: %v", name, s, err)
 	}
-	return 40
+	return n
 }
 
+// againEvery is how many seeds lie between two that are run twice.
+const againEvery = 50
+
+// TIDEMARK_SIM_SEEDS is how many seeds are run, TIDEMARK_SIM_FROM the first.
 func TestSeeds(t *testing.T) {
-	n := seeds(t)
-	for seed := uint64(1); seed <= n; seed++ {
+	few := uint64(40)
+	if testing.Short() {
+		few = 10
+	}
+	from, n := number(t, "TIDEMARK_SIM_FROM", 1), number(t, "TIDEMARK_SIM_SEEDS", few)
+	var sum Sum
+	for seed := from; seed < from+n; seed++ {
 		o := Options{Seed: seed}
-		if r := Run(o, nil); r.Failure != nil {
-			t.Errorf("%v\n%s\nreplay: %s", r.Failure, r.Options, Replay(&o, r.Failure.Event))
-		} else if r.Events < 20_000 {
+		start := used()
+		r := Run(o, nil)
+		rep := report(&r, used()-start)
+		sum.Add(&rep)
+		switch {
+		case r.Failure != nil:
+			t.Errorf("%v\n%s\nreplay: %s", r.Failure, r.Options, Replay(&o, r.Failure.Until()))
+		case r.Events < 20_000:
 			t.Errorf("seed %d: %d events, want at least 20000", seed, r.Events)
+		case (seed-from)%againEvery == 0:
+			if again := Run(o, nil); again.Hash != r.Hash || again.Events != r.Events {
+				t.Errorf("seed %d: hash %x after %d events, then %x after %d", seed, r.Hash, r.Events, again.Hash, again.Events)
+			}
 		}
 	}
+	t.Logf("seeds %d to %d: %v", from, from+n-1, &sum)
 }
 
 // The same seed is the same run: twice in one process, and in another process,

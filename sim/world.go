@@ -61,6 +61,17 @@ type Failure struct {
 	Event uint64
 	// Text says what was found.
 	Text string
+	// Final: it was found after the end, by what Until leaves out.
+	Final bool
+}
+
+// Until is the event up to which the seed has to be run again to see the
+// failure; 0 is to its end.
+func (f *Failure) Until() uint64 {
+	if f.Final {
+		return 0
+	}
+	return f.Event
 }
 
 // Error returns the failure in one line.
@@ -169,6 +180,9 @@ func (w *World) run() {
 	}
 	if w.failure == nil && w.o.Until == 0 {
 		w.guarded(w.finalCheck)
+		if w.failure != nil {
+			w.failure.Final = true
+		}
 	}
 	if w.failure != nil {
 		w.trace.line("FAILED %s", w.failure.Error())

@@ -20,7 +20,8 @@ func newSim(s streams) *cobra.Command {
 		Long: "Runs a whole cluster, its disks, its network, its clients and their faults in one process without\n" +
 			"threads, clocks or files, and checks all the time that nothing acknowledged is lost,\n" +
 			"changed or repeated. The same seed does the same every time. One seed prints a line\n" +
-			"for every change of state; several print a line each. Ends with 1 if a seed failed.",
+			"for every change of state; several print a line each, and their sum. Ends with 1 if a\n" +
+			"seed failed.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run.run(cmd.Context().Done(), s) },
 	}
@@ -76,7 +77,7 @@ func (r *simRun) run(stop <-chan struct{}, s streams) error {
 		if failure == nil {
 			return nil
 		}
-		fmt.Fprintf(s.out, "replay: %s\n", sim.Replay(&o, failure.Event))
+		fmt.Fprintf(s.out, "replay: %s\n", sim.Replay(&o, failure.Until()))
 		return errFound
 	}
 	trace := s.out

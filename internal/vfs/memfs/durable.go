@@ -22,7 +22,16 @@ func (d Durable) List(dir string) ([]string, error) {
 	if !n.isDir() {
 		return nil, pathError("list", dir, syscall.ENOTDIR)
 	}
-	return sortedNames(n.synced), nil
+	names := make([]string, 0, len(n.synced))
+	for _, name := range n.listed {
+		if n.synced[name] != nil {
+			names = append(names, name)
+		}
+	}
+	if len(names) < len(n.synced) { // some are gone for readers
+		return sortedNames(n.synced), nil
+	}
+	return names, nil
 }
 
 // Content returns all bytes of a file, under the terms of FS.Content.
