@@ -13,6 +13,7 @@ func (p *Partition) register(now model.Now, r *Registration, out *Output) {
 	if r.PartitionEpoch < p.partitionEpoch || r.LeaderEpoch < p.mark.LeaderEpoch {
 		return
 	}
+	p.endLeases()
 	if p.mark.Role == Offline {
 		p.leader, p.partitionEpoch, p.mark.LeaderEpoch = r.Leader, r.PartitionEpoch, r.LeaderEpoch
 		return
@@ -45,7 +46,8 @@ func (p *Partition) becomeLeader(now model.Now, r *Registration, out *Output) {
 		p.abandonFetched(out)
 		p.follow(out)
 		p.epochStart, p.ledSince = p.mark.LogEnd, now.Mono
-		p.shrinkAt = p.nextShrink(now)
+		p.shrinkAt = model.Never
+		p.watchISR(now)
 		p.wakeAll(out)
 		out.Events = append(out.Events, Event{Kind: EventLeader, Mark: p.mark, ISR: p.isr.committed})
 		// The completion advances the high watermark.
@@ -55,9 +57,7 @@ func (p *Partition) becomeLeader(now model.Now, r *Registration, out *Output) {
 	if isrChanged {
 		out.Events = append(out.Events, Event{Kind: EventISRCommitted, Mark: p.mark, ISR: p.isr.committed})
 	}
-	if p.shrinkAt == model.Never {
-		p.shrinkAt = p.nextShrink(now)
-	}
+	p.watchISR(now)
 	p.advance(now, out)
 	p.releaseDeletes(out)
 }
@@ -104,6 +104,7 @@ func (p *Partition) becomeFollower(r *Registration, out *Output) {
 // was put off while a write was outstanding, is answered at once.
 func (p *Partition) becomeOffline(c Code, out *Output) {
 	was := p.mark.Role
+	p.endLeases()
 	p.role, p.mark.Role, p.offlineCode = offline{}, Offline, c
 	p.remote, p.epochStart, p.shrinkAt = nil, model.NoOffset, model.Never
 	p.flushAt, p.sweepAt, p.flushWanted = model.Never, model.Never, FlushNone

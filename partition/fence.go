@@ -17,7 +17,7 @@ func (p *Partition) isCutOff(now, heard model.Instant) bool {
 		return false
 	}
 	for i := range p.remote {
-		if at := p.remote[i].lastFetch; at != longAgo && now-at <= limit {
+		if at := p.remote[i].heard(); at != longAgo && now-at <= limit {
 			need--
 		}
 	}

@@ -108,6 +108,7 @@ func (p *Partition) copied(now model.Now, f *Fetched, w Written, out *Output) {
 		p.appendTime = max(p.appendTime, w.MaxTimestamp)
 	}
 	p.noteUnsynced(now, w.Rolled)
+	p.watchProducers(now)
 	if int64(p.mark.LogEnd.Sub(p.durable)) >= p.cfg.FlushMessages {
 		p.flushWanted = FlushNow
 	}

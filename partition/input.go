@@ -153,6 +153,9 @@ type ReplicaFetch struct {
 	// Reread is true when a parked fetch is answered: progress was counted when
 	// it came.
 	Reread bool
+	// Lease is the follower's session, nil if it has none or each of its fetches
+	// is told.
+	Lease Lease
 	// Token is the caller's.
 	Token any
 
@@ -168,6 +171,8 @@ type ReplicaResult struct {
 	// Mark is the state before the fetch's own progress was counted. The
 	// follower may read below its LogEnd.
 	Mark Mark
+	// Leased: the Lease was granted.
+	Leased bool
 }
 
 // DeleteRecords asks to raise the log start. Source: KIP-107.

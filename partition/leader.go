@@ -58,24 +58,40 @@ func (leader) tick(p *Partition, now model.Now, out *Output) {
 	p.flushDue(now)
 	p.sweepProducers(now)
 	if p.shrinkAt <= now.Mono {
-		p.shrinkAt = p.nextShrink(now)
+		p.shrinkAt = model.Never
 		p.maybeShrink(now, out)
+		p.watchISR(now)
 		p.advance(now, out)
 	}
 }
 
-// nextShrink is when the ISR is looked at again: twice in each lag time, so that
-// a dead follower leaves after 1 to 1.5 times the limit.
-func (p *Partition) nextShrink(now model.Now) model.Instant {
-	if len(p.remote) == 0 {
-		return model.Never
+// watchISR sees to it that the ISR is looked at, if there is a member that lacks
+// something: twice in each lag time, so that a dead follower leaves after 1 to
+// 1.5 times the limit. One that has everything may stay, however long ago it was
+// heard, so that an idle partition has no timer.
+func (p *Partition) watchISR(now model.Now) {
+	if p.shrinkAt != model.Never {
+		return
 	}
-	return now.Mono + p.cfg.ReplicaLagMax/2
+	for i := range p.remote {
+		if r := &p.remote[i]; r.logEnd != p.mark.LogEnd && p.isr.inCommitted(r.id) {
+			p.shrinkAt = now.Mono + p.cfg.ReplicaLagMax/2
+			return
+		}
+	}
 }
 
 func (p *Partition) sweepProducers(now model.Now) {
 	if p.sweepAt <= now.Mono {
-		p.sweepAt = now.Mono + producerSweep
+		p.sweepAt = model.Never
 		p.plog.Producers().Expire(now.Wall, p.cfg.ProducerExpiryMs)
+		p.watchProducers(now)
+	}
+}
+
+// watchProducers sees to it that idle producers are dropped, if there are any.
+func (p *Partition) watchProducers(now model.Now) {
+	if p.sweepAt == model.Never && p.plog.Producers().Len() > 0 {
+		p.sweepAt = now.Mono + producerSweep
 	}
 }

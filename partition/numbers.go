@@ -3,6 +3,7 @@ package partition
 import (
 	"github.com/tidemark/tidemark/internal/assert"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 )
 
 // Role is what this replica does for the partition.
@@ -70,6 +71,9 @@ func (p *Partition) setEnds(logStart, highWatermark, logEnd model.Offset, out *O
 	p.mark.LogStart, p.mark.LastStable, p.mark.HighWatermark, p.mark.LogEnd = logStart, stable, highWatermark, logEnd
 	if p.mark == old {
 		return
+	}
+	if !mutant.On("part-lease-outlives-append") {
+		p.endLeases()
 	}
 	if old.LogStart != logStart || logEnd < old.LogEnd {
 		p.wakeAll(out)

@@ -77,7 +77,7 @@ type Partition struct {
 	waiters    [bounds]purgatory.List[*FetchWait]
 
 	offlineCode Code
-	sweepAt     model.Instant // next expiry of idle producers
+	sweepAt     model.Instant // next expiry of idle producers; Never while there are none
 }
 
 // producerSweep is how often idle producers are dropped: ten minutes.
@@ -91,14 +91,14 @@ func New(self model.BrokerID, plog Log, cfg Config, found Loaded, now model.Now)
 		self: self, plog: plog, cfg: cfg, role: follower{},
 		leader: model.NoLeader, partitionEpoch: model.NoPartEpoch, epochStart: model.NoOffset,
 		appendTime: found.AppendTime,
-		shrinkAt:   model.Never, flushAt: model.Never,
-		sweepAt: now.Mono + producerSweep,
+		shrinkAt:   model.Never, flushAt: model.Never, sweepAt: model.Never,
 	}
 	p.mark.Role, p.mark.LeaderEpoch = Follower, model.NoEpoch
 	start, hw, end := clampEnds(found.LogStart, found.HighWatermark, found.LogEnd)
 	var none Output
 	p.setEnds(start, hw, end, &none)
 	p.durable = max(0, min(found.Durable, end))
+	p.watchProducers(now)
 	return p
 }
 

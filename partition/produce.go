@@ -98,6 +98,8 @@ func (p *Partition) appended(now model.Now, w Written, out *Output) {
 	}
 	p.setEnds(p.mark.LogStart, p.mark.HighWatermark, w.LogEnd, out)
 	p.noteUnsynced(now, w.Rolled)
+	p.watchISR(now)
+	p.watchProducers(now)
 	p.advance(now, out)
 	if m == nil {
 		return

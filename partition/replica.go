@@ -25,6 +25,10 @@ type replica struct {
 	// caughtUpAt is the last moment at which it is known to have had everything
 	// that we had.
 	caughtUpAt model.Instant
+	// lease stands for fetches that are not told; nil when each one is. While it
+	// is held, logEnd is our log end, and the times are those of the last fetch
+	// that was told.
+	lease Lease
 }
 
 // reset prepares r for a new leader epoch. A replica that this broker led before
@@ -66,7 +70,7 @@ func (r *replica) fetched(now model.Now, f *ReplicaFetch, leaderEnd model.Offset
 	}
 	r.logEnd, r.logStart = f.Offset, f.LogStart
 	r.leaderEndAtFetch = max(r.leaderEndAtFetch, leaderEnd)
-	r.lastFetch = now.Mono
+	r.lastFetch = max(r.lastFetch, now.Mono)
 }
 
 // caughtUp says whether r has all we have, or had at most lag ago.

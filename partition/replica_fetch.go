@@ -13,6 +13,9 @@ func (leader) replicaFetch(p *Partition, now model.Now, f *ReplicaFetch, out *Ou
 	f.Result = ReplicaResult{Diverging: model.OffsetAndEpoch{Offset: model.NoOffset, Epoch: model.NoEpoch}, Mark: p.mark}
 	out.Replicas = append(out.Replicas, f)
 	r := p.replica(f.Replica)
+	if r != nil && !f.Reread {
+		r.endLease()
+	}
 	if f.Result.Code = p.judgeReplica(r, f); f.Result.Code != CodeNone {
 		return
 	}
@@ -32,9 +35,11 @@ func (leader) replicaFetch(p *Partition, now model.Now, f *ReplicaFetch, out *Ou
 		return
 	}
 	r.fetched(now, f, p.mark.LogEnd)
+	p.watchISR(now)
 	p.maybeExpand(r, out)
 	p.advance(now, out)
 	p.releaseDeletes(out)
+	p.grant(r, f)
 }
 
 // judgeReplica makes the checks that come before the log is looked at.
