@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol"
 	"github.com/tidemark/tidemark/protocol/server"
@@ -76,9 +77,18 @@ func replyFetchError(r *server.Request, code protocol.Code) {
 // take fills the items from what is to be read.
 func (p *pendingFetch) take(img *metadata.Image, parts []*host.FetchPartition, version int16) {
 	p.items = resize(p.items, len(parts))
+	p.find(img, p.items, parts, version)
+}
+
+// find fills items with where their partitions are.
+func (p *pendingFetch) find(img *metadata.Image, items []fetchItem, parts []*host.FetchPartition, version int16) {
 	var topic *metadata.Topic
 	for i, part := range parts {
-		it := &p.items[i]
+		it := &items[i]
+		if h := part.Watched(); h != nil && h.State().Role != partition.Offline {
+			it.part, it.id, it.h, it.code, it.seen = part, h.ID().TopicID, h, protocol.CodeNone, nil
+			continue
+		}
 		if topic == nil || topic.Name != part.Topic && topic.ID != part.TopicID {
 			topic = lookupTopic(img, part.Topic, part.TopicID)
 		}
@@ -103,6 +113,7 @@ func (p *pendingFetch) take(img *metadata.Image, parts []*host.FetchPartition, v
 // answer sends what readAll left in the items. An incremental answer holds only
 // the partitions that have something new.
 func (p *pendingFetch) answer() {
+	p.watch()
 	topics, hints := p.choose()
 	id, code := p.ctx.Finish(p.b.rt.Now().Mono)
 	if code != protocol.CodeNone {
@@ -138,10 +149,7 @@ func (p *pendingFetch) choose() (topics int, hints bool) {
 	for i := range p.items {
 		it := &p.items[i]
 		a := &it.answer
-		it.chosen = p.ctx.Include(it.part, host.FetchOutcome{
-			Code: a.Code, HighWatermark: a.HighWatermark, LogStart: a.LogStartOffset,
-			Bytes: it.region.Len(), Diverging: a.Diverging.Epoch >= 0, Redirected: a.PreferredReadReplica >= 0,
-		})
+		it.chosen = p.ctx.Include(it.part, p.outcome(it))
 		if !it.chosen {
 			continue
 		}

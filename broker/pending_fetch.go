@@ -26,8 +26,13 @@ type fetchItem struct {
 	seen   *host.State // what the answer was made from
 	poll   bool        // at the end: nothing there now, something may come
 	chosen bool        // part of the answer
-	wait   host.FetchWait
-	woken  atomic.Bool // wait has fired and is not registered any more
+}
+
+// fetchWait is a parked fetch's registration with one partition, if there is no
+// session to watch it.
+type fetchWait struct {
+	host.FetchWait
+	woken atomic.Bool // it has fired and is not registered any more
 }
 
 // pendingFetch is a Fetch request under way. Its items are read at once; if that
@@ -38,6 +43,7 @@ type pendingFetch struct {
 	r         *server.Request
 	ctx       *host.FetchContext
 	items     []fetchItem
+	waits     []fetchWait // of the items; nil within a session
 	isolation host.Isolation
 	mustLead  bool
 	minBytes  int
@@ -63,12 +69,18 @@ func (p *pendingFetch) run(now model.Now, waitMillis int32) {
 	}
 	p.releaseRegions()
 	p.waited = true
-	for i := range p.items {
-		if p.items[i].h != nil {
-			p.register(int32(i))
+	if p.ctx.Incremental() {
+		p.rest()
+		p.ctx.Park(p)
+	} else {
+		p.waits = make([]fetchWait, len(p.items))
+		for i := range p.items {
+			if p.items[i].h != nil {
+				p.register(int32(i))
+			}
 		}
+		p.waitForHighWatermarks()
 	}
-	p.waitForHighWatermarks()
 	p.b.rt.SetDeadline(p, now.Mono+model.Instant(waitMillis)*nanosPerMilli)
 	p.look(1)
 }
@@ -82,7 +94,7 @@ func (p *pendingFetch) shouldWait(bytes int) bool {
 	if bytes >= p.minBytes {
 		return false
 	}
-	waiting := false
+	waiting := p.ctx.Resting() > 0
 	for i := range p.items {
 		it := &p.items[i]
 		if it.h == nil && (it.code == protocol.CodeUnknownTopicOrPartition || it.code == protocol.CodeUnknownTopicID) {
@@ -112,18 +124,21 @@ func (it *fetchItem) capped() bool {
 }
 
 func (p *pendingFetch) register(i int32) {
-	it := &p.items[i]
-	it.woken.Store(false)
-	it.wait.Waiter, it.wait.Slot, it.wait.From, it.wait.Bound, it.wait.Seen = p, i, it.part.Offset, p.bound(), it.seen
-	it.h.Wait(&it.wait)
+	it, w := &p.items[i], &p.waits[i]
+	w.woken.Store(false)
+	w.Waiter, w.Slot, w.From, w.Bound, w.Seen = p, i, it.part.Offset, p.bound(), it.seen
+	it.h.Wait(&w.FetchWait)
 }
 
 // FetchReady implements host.FetchWaiter.
 func (p *pendingFetch) FetchReady(slot int32) {
-	if n := int32(len(p.items)); slot >= n {
+	switch n := int32(len(p.items)); {
+	case p.ctx.Incremental():
+		// The session knows which partitions have something new.
+	case slot >= n:
 		p.replica.waits[slot-n].woken.Store(true)
-	} else {
-		p.items[slot].woken.Store(true)
+	default:
+		p.waits[slot].woken.Store(true)
 	}
 	if p.turns.Add(1) == 1 {
 		p.look(1)
@@ -142,21 +157,30 @@ func (p *pendingFetch) TickAt(model.Now) {
 // in here.
 func (p *pendingFetch) look(seen int32) {
 	for {
-		if p.expired.Load() || p.enough() {
+		if !p.more() || p.expired.Load() || p.enough() {
 			p.finish()
 			return
 		}
-		for i := range p.items {
-			if it := &p.items[i]; it.h != nil && it.woken.Load() {
-				p.register(int32(i))
-			}
-		}
-		p.waitForHighWatermarks()
+		p.registerAgain()
 		if p.turns.CompareAndSwap(seen, 0) {
 			return
 		}
 		seen = p.turns.Load()
 	}
+}
+
+// registerAgain registers with the partitions that have woken the fetch; those of
+// a session are watched anyway.
+func (p *pendingFetch) registerAgain() {
+	if p.ctx.Incremental() {
+		return
+	}
+	for i := range p.items {
+		if p.items[i].h != nil && p.waits[i].woken.Load() {
+			p.register(int32(i))
+		}
+	}
+	p.waitForHighWatermarks()
 }
 
 // enough reports whether the answer should be given now. It reads no records,
@@ -188,12 +212,18 @@ func (p *pendingFetch) enough() bool {
 func (p *pendingFetch) finish() {
 	p.b.rt.SetDeadline(p, model.Never)
 	p.b.parked.remove(p)
-	for i := range p.items {
-		if it := &p.items[i]; it.h != nil && !it.woken.Load() {
-			it.h.Cancel(&it.wait)
+	if p.ctx.Incremental() {
+		p.ctx.Unpark()
+		p.more()
+		p.inOrder()
+	} else {
+		for i := range p.items {
+			if it := &p.items[i]; it.h != nil && !p.waits[i].woken.Load() {
+				it.h.Cancel(&p.waits[i].FetchWait)
+			}
 		}
+		p.cancelHighWatermarks()
 	}
-	p.cancelHighWatermarks()
 	p.readAll()
 	p.answer()
 }

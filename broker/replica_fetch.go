@@ -46,21 +46,26 @@ func (p *pendingFetch) judge(req *kmsg.FetchRequest) {
 			p.judged()
 			continue
 		}
-		it.h.ReplicaFetch(host.ReplicaFetchMsg{
+		m := host.ReplicaFetchMsg{
 			ReplicaFetch: partition.ReplicaFetch{
 				Replica: p.replica.id, BrokerEpoch: epoch, CurrentEpoch: it.part.CurrentEpoch,
 				Offset: it.part.Offset, LastEpoch: it.part.LastEpoch, LogStart: it.part.LogStart,
 			},
 			Suspect: it.part.Suspect, Waiter: p, Slot: int32(i),
-		})
+		}
+		if p.ctx.Incremental() {
+			m.Part = it.part
+		}
+		it.h.ReplicaFetch(m)
 	}
 	p.judged()
 }
 
 // ReplicaFetchDone implements host.ReplicaFetchWaiter.
 func (p *pendingFetch) ReplicaFetchDone(slot int32, r partition.ReplicaResult, s *host.State) {
+	it := &p.items[slot]
+	it.part.SetLeased(r.Leased)
 	if r.Code != protocol.CodeNone {
-		it := &p.items[slot]
 		it.h, it.code, it.seen = nil, r.Code, s
 	}
 	p.judged()
@@ -99,7 +104,7 @@ func (f *replicaFetch) lacksHighWatermark(it *fetchItem) bool {
 // waitForHighWatermarks registers a follower's parked fetch for the high
 // watermarks, where it is not.
 func (p *pendingFetch) waitForHighWatermarks() {
-	if p.replica.id < 0 {
+	if p.replica.id < 0 || p.ctx.Incremental() {
 		return
 	}
 	if len(p.replica.waits) == 0 {

@@ -56,6 +56,7 @@ type Hosted struct {
 	reason        string
 	refusals      refusals
 	vouched       vouched
+	watches       []*watch // of fetch sessions; some may be over
 }
 
 func newHosted(m *ReplicaManager, id model.TopicIDPartition, tp model.TopicPartition) *Hosted {
@@ -104,7 +105,7 @@ func (h *Hosted) handleOne(now model.Now, msg message, out *loop.Outbox) {
 		return
 	}
 	msg.handle(h, now, out)
-	h.publish()
+	h.publish(out)
 }
 
 // NextDeadline is the core's. For the Box only.
@@ -115,7 +116,7 @@ func (h *Hosted) Tick(now model.Now, out *loop.Outbox) {
 	defer h.guard(now, nil, out)
 	h.in = partition.Input{Kind: partition.KindTick}
 	h.step(now, out)
-	h.publish()
+	h.publish(out)
 }
 
 // step gives h.in to the core and carries out what it leaves, until nothing is
@@ -179,8 +180,9 @@ func (h *Hosted) collect(out *loop.Outbox) {
 }
 
 // publish makes the present state visible to all. Everything that a message
-// changed becomes visible at once, before any answer of it is delivered.
-func (h *Hosted) publish() {
+// changed becomes visible at once, before any answer of it is delivered. out
+// takes the wakes of fetch sessions.
+func (h *Hosted) publish(out *loop.Outbox) {
 	old := h.state.Load()
 	if mark := h.core.Mark(); h.attached != nil && old != nil && mark.Role == partition.Leader &&
 		mark.HighWatermark != old.HighWatermark {
@@ -198,18 +200,21 @@ func (h *Hosted) publish() {
 			return
 		}
 		s.Standing = old.Standing
-		h.store(&s)
+		h.store(old, &s, out)
 		return
 	}
 	h.standingStale = false
 	s.Standing = h.standing()
-	h.store(&s)
+	h.store(old, &s, out)
 }
 
 // store keeps the one allocation of a State out of publish's early return.
-func (h *Hosted) store(s *State) {
+func (h *Hosted) store(old, s *State, out *loop.Outbox) {
 	published := *s
 	h.state.Store(&published)
+	for _, w := range h.watches {
+		w.moved(old, &published, out)
+	}
 }
 
 func (h *Hosted) standing() *Standing {
@@ -297,7 +302,7 @@ func (h *Hosted) guard(now model.Now, msg message, out *loop.Outbox) {
 	h.out.Reset()
 	h.goOffline(now, partition.CodeStorageError, f.Error(), out)
 	h.answerCurrent(msg, out)
-	h.publish()
+	h.publish(out)
 }
 
 // answerCurrent answers the message that was being handled when an assertion

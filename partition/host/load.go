@@ -299,14 +299,14 @@ func (m *ReplicaManager) hostOnline(h *Hosted, plog *log.Log, highWatermark mode
 		}
 	}
 	h.core = partition.New(m.deps.Self, plog, m.coreConfig(h.topic), found, now)
-	h.publish()
+	h.publish(nil) // nobody reads yet
 }
 
 func (m *ReplicaManager) hostOffline(h *Hosted, reason string) {
 	h.reason = reason
 	h.core = partition.NewOffline(m.deps.Self, partition.CodeStorageError)
 	m.events.offline(h, reason)
-	h.publish()
+	h.publish(nil) // nobody reads yet
 }
 
 // absent hosts the partitions that the image gives this broker and no directory

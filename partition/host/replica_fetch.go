@@ -22,6 +22,10 @@ type ReplicaFetchMsg struct {
 	Suspect bool
 	Waiter  ReplicaFetchWaiter
 	Slot    int32
+	// Part is what the follower's session knows of the partition, nil if there is
+	// no session. The partition watches it, as by Watch, and its watch is offered
+	// as a lease.
+	Part *FetchPartition
 }
 
 // replicaFetchOp is a follower's fetch on its way.
@@ -31,6 +35,7 @@ type replicaFetchOp struct {
 	waiter  ReplicaFetchWaiter
 	slot    int32
 	suspect bool
+	watch   *watch // nil without a session
 	emitted bool
 }
 
@@ -38,10 +43,18 @@ type replicaFetchOp struct {
 func (h *Hosted) ReplicaFetch(m ReplicaFetchMsg) {
 	op := &replicaFetchOp{ReplicaFetch: m.ReplicaFetch, h: h, waiter: m.Waiter, slot: m.Slot, suspect: m.Suspect}
 	op.Token = op
+	if m.Part != nil {
+		op.watch = &m.Part.watch
+		op.Lease = op.watch
+		op.watch.begin(h, partition.BoundLogEnd)
+	}
 	h.box.Enter(op)
 }
 
 func (op *replicaFetchOp) handle(h *Hosted, now model.Now, out *loop.Outbox) {
+	if op.watch != nil {
+		h.hold(op.watch)
+	}
 	h.in = partition.Input{Kind: partition.KindReplicaFetch, Replica: &op.ReplicaFetch}
 	h.step(now, out)
 	if op.suspect && op.Result.Code == partition.CodeNone && !h.vouchedFor(now, op.Offset) {
@@ -51,6 +64,9 @@ func (op *replicaFetchOp) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 
 // Deliver tells the waiter.
 func (op *replicaFetchOp) Deliver(model.Now) {
+	if op.watch != nil {
+		op.watch.still.Store(false) // judged: what comes next counts again
+	}
 	op.waiter.ReplicaFetchDone(op.slot, op.Result, op.h.State())
 }
 

@@ -32,7 +32,17 @@ type FetchPartition struct {
 	sentHighWatermark model.Offset
 	sentLogStart      model.Offset
 
-	prev, next *FetchPartition
+	// quiet is set while a request is answered: there was nothing to tell, and
+	// watch will say when there is.
+	quiet bool
+	// taken: it is among the Partitions of the request that is being answered.
+	taken bool
+	// leased: the leader has granted the session's lease, and not ended it as far
+	// as the session has looked.
+	leased bool
+	// turn is the partition's place in the order in which they are read.
+	turn  uint64
+	watch watch
 }
 
 // sessionKey names a partition within a session.
@@ -43,6 +53,16 @@ type sessionKey struct {
 }
 
 func (p *FetchPartition) key() sessionKey { return sessionKey{p.Topic, p.TopicID, p.Partition} }
+
+// Turn orders a session's partitions: those with a lower one are read first.
+func (p *FetchPartition) Turn() uint64 { return p.turn }
+
+// SetLeased notes the verdict on a follower's fetch: whether the partition has
+// taken the session's watch as a lease.
+func (p *FetchPartition) SetLeased(is bool) { p.leased = is }
+
+// Leased says whether the partition still holds the lease, as far as More knows.
+func (p *FetchPartition) Leased() bool { return p.leased }
 
 // ask takes over what a request says about the partition.
 func (p *FetchPartition) ask(r *kmsg.FetchRequestTopicPartition) {
@@ -65,6 +85,21 @@ type FetchOutcome struct {
 	Bytes int
 	// Diverging and Redirected (a preferred read replica) are always told.
 	Diverging, Redirected bool
+	// AtEnd: there was nothing to read, and the partition's watch is told when
+	// there is; a follower has, beside, a lease.
+	AtEnd bool
+}
+
+// resting says whether the partition need not be looked at again until its watch
+// says so.
+func (p *FetchPartition) resting(o *FetchOutcome) bool {
+	return o.AtEnd && o.Code == 0 && o.Bytes == 0 && !o.Diverging && !o.Redirected
+}
+
+// hasNews says what news would, and remembers nothing.
+func (p *FetchPartition) hasNews(o *FetchOutcome) bool {
+	return o.Bytes > 0 || o.Diverging || o.Redirected || o.Code != 0 ||
+		p.sentHighWatermark != o.HighWatermark || p.sentLogStart != o.LogStart
 }
 
 // news says whether the client must be told, and remembers what it is told. An
@@ -97,52 +132,62 @@ type fetchSession struct {
 	used       model.Instant
 	// busy: a request of the session is being answered.
 	busy bool
+	// terms are those of the last request: others make every partition worth a
+	// look.
+	terms fetchTerms
 
-	parts       map[sessionKey]*FetchPartition
-	first, last *FetchPartition // the order in which they are read
+	parts map[sessionKey]*FetchPartition
+	turns uint64 // given out so far
+
+	news news
+}
+
+// fetchTerms are what a request says beside its partitions that decides what
+// each of them is answered.
+type fetchTerms struct {
+	version   int16
+	isolation int8
+	replica   model.BrokerID
+	epoch     model.BrokerEpoch
+	rack      string
+}
+
+func termsOf(r *kmsg.FetchRequest) fetchTerms {
+	t := fetchTerms{version: r.Version, isolation: r.IsolationLevel, replica: model.BrokerID(r.ReplicaID), rack: r.Rack}
+	if r.Version >= 15 {
+		t.replica, t.epoch = model.BrokerID(r.ReplicaState.ID), model.BrokerEpoch(r.ReplicaState.Epoch)
+	}
+	return t
 }
 
 func (s *fetchSession) add(p *FetchPartition) {
-	p.prev, p.next = s.last, nil
-	if s.last == nil {
-		s.first = p
-	} else {
-		s.last.next = p
-	}
-	s.last = p
 	s.parts[p.key()] = p
-}
-
-func (s *fetchSession) unlink(p *FetchPartition) {
-	if p.prev == nil {
-		s.first = p.next
-	} else {
-		p.prev.next = p.next
-	}
-	if p.next == nil {
-		s.last = p.prev
-	} else {
-		p.next.prev = p.prev
-	}
+	p.watch.part, p.watch.news = p, &s.news
+	s.moveToEnd(p)
+	s.news.put(p)
 }
 
 func (s *fetchSession) remove(k sessionKey) {
 	if p := s.parts[k]; p != nil {
-		s.unlink(p)
+		s.news.forget(p)
 		delete(s.parts, k)
 	}
 }
 
 // moveToEnd has the partition read last next time: others get their turn.
 func (s *fetchSession) moveToEnd(p *FetchPartition) {
-	if s.last != p {
-		s.unlink(p)
-		s.add(p)
-	}
+	s.turns++
+	p.turn = s.turns
 }
 
 // update takes an incremental request's changes.
 func (s *fetchSession) update(r *kmsg.FetchRequest) {
+	if t := termsOf(r); t != s.terms {
+		s.terms = t
+		for _, p := range s.parts { // order-free: they are sorted when taken
+			s.news.put(p)
+		}
+	}
 	for i := range r.Topics {
 		t := &r.Topics[i]
 		for j := range t.Partitions {
@@ -154,6 +199,8 @@ func (s *fetchSession) update(r *kmsg.FetchRequest) {
 			if p == nil {
 				p = newFetchPartition(k)
 				s.add(p)
+			} else {
+				s.news.named(p)
 			}
 			p.ask(&t.Partitions[j])
 		}

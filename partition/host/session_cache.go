@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -63,13 +64,14 @@ type FetchContext struct {
 	epoch      int32 // the session's after Begin
 	parts      []*FetchPartition
 	moved      []*FetchPartition
+	terms      fetchTerms
 }
 
 // Begin reads a request's session fields. privileged is true for followers. A
 // code other than 0 answers the whole request, with session id 0 and no
 // partitions. Requests below v7 have no sessions.
 func (c *FetchSessionCache) Begin(now model.Instant, r *kmsg.FetchRequest, privileged bool) (*FetchContext, Code) {
-	ctx := &FetchContext{c: c, privileged: privileged, byID: r.Version >= topicIDVersion}
+	ctx := &FetchContext{c: c, privileged: privileged, byID: r.Version >= topicIDVersion, terms: termsOf(r)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, epoch := r.SessionID, r.SessionEpoch
@@ -77,7 +79,7 @@ func (c *FetchSessionCache) Begin(now model.Instant, r *kmsg.FetchRequest, privi
 		id, epoch = 0, -1
 	}
 	if epoch == 0 || epoch == -1 {
-		delete(c.sessions, id)
+		c.drop(c.sessions[id])
 		ctx.full, ctx.create = true, epoch == 0
 		ctx.collect(r)
 		return ctx, 0
@@ -94,17 +96,27 @@ func (c *FetchSessionCache) Begin(now model.Instant, r *kmsg.FetchRequest, privi
 	s.update(r)
 	s.epoch = nextSessionEpoch(s.epoch)
 	s.used = now
-	if s.first == nil {
-		delete(c.sessions, id)
+	if len(s.parts) == 0 {
+		c.drop(s)
 		ctx.full = true
 		return ctx, 0
 	}
 	s.busy = true
 	ctx.s, ctx.epoch = s, s.epoch
-	for p := s.first; p != nil; p = p.next {
-		ctx.parts = append(ctx.parts, p)
-	}
+	// In this order: a partition that moves in between is told of this fetch, or
+	// counts it.
+	s.news.fetched(now)
+	ctx.parts = s.news.take(nil)
+	sortByTurn(ctx.parts)
 	return ctx, 0
+}
+
+// drop ends a session, if there is one. Called with mu held.
+func (c *FetchSessionCache) drop(s *fetchSession) {
+	if s != nil {
+		delete(c.sessions, s.id)
+		s.news.close()
+	}
 }
 
 // collect lists a full request's partitions in its order.
@@ -130,8 +142,22 @@ func (ctx *FetchContext) collect(r *kmsg.FetchRequest) {
 	}
 }
 
-// Partitions returns what to read, in the order in which to read it; read only.
+// Partitions returns what to look at, in the order in which to read it; read
+// only. Of a session's partitions that is those that were named, those that have
+// something new, and those of which nobody can tell whether they have.
 func (ctx *FetchContext) Partitions() []*FetchPartition { return ctx.parts }
+
+// Resting returns how many partitions the session has beside Partitions.
+func (ctx *FetchContext) Resting() int {
+	if ctx.s == nil {
+		return 0
+	}
+	return len(ctx.s.parts) - len(ctx.parts)
+}
+
+// Incremental reports whether the request continues a session, so that
+// Partitions is only what has to be looked at.
+func (ctx *FetchContext) Incremental() bool { return ctx.s != nil }
 
 // Full reports whether the response lists every partition.
 func (ctx *FetchContext) Full() bool { return ctx.full }
@@ -139,11 +165,43 @@ func (ctx *FetchContext) Full() bool { return ctx.full }
 // Include says whether the response must hold p, one of Partitions. It is called
 // once for each when the answer is final.
 func (ctx *FetchContext) Include(p *FetchPartition, o FetchOutcome) bool {
+	p.quiet = p.resting(&o)
 	news := p.news(&o)
 	if o.Bytes > 0 && ctx.s != nil {
 		ctx.moved = append(ctx.moved, p)
 	}
 	return ctx.full || news
+}
+
+// Rest takes a partition out of Partitions if it has nothing to tell, and says
+// whether it did: it comes back, through More, once there is something.
+func (ctx *FetchContext) Rest(i int, o FetchOutcome) bool {
+	p := ctx.parts[i]
+	p.quiet = ctx.s != nil && p.resting(&o) && !p.hasNews(&o)
+	return p.quiet
+}
+
+// Compact takes the partitions that Rest has spoken of out of Partitions.
+func (ctx *FetchContext) Compact() {
+	ctx.parts = slices.DeleteFunc(ctx.parts, func(p *FetchPartition) bool {
+		p.taken = p.taken && !p.quiet
+		return p.quiet
+	})
+}
+
+// Park has w told, possibly at once, when a partition of the session has
+// something new. It stays until Unpark.
+func (ctx *FetchContext) Park(w FetchWaiter) { ctx.s.news.park(w) }
+
+// Unpark ends Park; w may still be told once.
+func (ctx *FetchContext) Unpark() { ctx.s.news.park(nil) }
+
+// More adds the partitions to Partitions that have something new and are not
+// there, and returns them.
+func (ctx *FetchContext) More() []*FetchPartition {
+	known := len(ctx.parts)
+	ctx.parts = ctx.s.news.take(ctx.parts)
+	return ctx.parts[known:]
 }
 
 // Finish ends the fetch and returns the response's session id. A code other than
@@ -154,6 +212,7 @@ func (ctx *FetchContext) Finish(now model.Instant) (id int32, code Code) {
 	defer c.mu.Unlock()
 	if s := ctx.s; s != nil {
 		s.busy = false
+		s.news.putBack(ctx.parts)
 		if c.sessions[s.id] != s {
 			return 0, codeSessionNotFound
 		}
@@ -169,11 +228,9 @@ func (ctx *FetchContext) Finish(now model.Instant) (id int32, code Code) {
 	if s == nil {
 		return 0, 0
 	}
-	s.byID = ctx.byID
+	s.byID, s.terms = ctx.byID, ctx.terms
 	for _, p := range ctx.parts {
-		if old := s.parts[p.key()]; old != nil {
-			s.unlink(old) // named twice in one request: the last one counts
-		}
+		s.remove(p.key()) // named twice in one request: the last one counts
 		s.add(p)
 	}
 	return s.id, 0
@@ -187,6 +244,10 @@ func (ctx *FetchContext) Abandon() {
 	ctx.c.mu.Lock()
 	defer ctx.c.mu.Unlock()
 	ctx.s.busy = false
+	for _, p := range ctx.parts {
+		p.quiet = false
+	}
+	ctx.s.news.putBack(ctx.parts)
 }
 
 // SessionID returns the id of the session that the request continues, 0 if it
@@ -209,7 +270,7 @@ func (c *FetchSessionCache) open(now model.Instant, privileged bool, n int) *fet
 		if victim == nil {
 			return nil
 		}
-		delete(c.sessions, victim.id)
+		c.drop(victim)
 		c.evicted++
 	}
 	s := &fetchSession{
