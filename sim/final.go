@@ -72,8 +72,8 @@ func (w *World) digest() uint64 {
 			continue
 		}
 		r := w.replicaOf(p, reg.Leader)
-		if r == nil || r.state == nil || r.state.Role == partition.Offline {
-			continue
+		if r == nil || r.state == nil || r.state.Role == partition.Offline || r.state.LogEnd == 0 {
+			continue // an empty one may have been made between the two
 		}
 		s := r.state
 		start := int64(s.LogStart)
