@@ -38,6 +38,21 @@ type lane struct {
 	known    bool // a batch of this producer and epoch was acknowledged
 	resend   bool // send all again, once nothing is in flight
 	era      int  // when its first batch was begun
+	// takers are the incarnations that acknowledged batches of it: more than one
+	// while a leader has not heard of the next.
+	takers []*node
+}
+
+// took notes that an incarnation has acknowledged a batch.
+func (l *lane) took(by *node) {
+	if !slices.Contains(l.takers, by) {
+		l.takers = append(l.takers, by)
+	}
+}
+
+// whole reports whether what was acknowledged was so by one incarnation alone.
+func (l *lane) whole(by *node) bool {
+	return len(l.takers) == 0 || len(l.takers) == 1 && l.takers[0] == by
 }
 
 // batch is records that are sent together, until it is known what became of
@@ -199,7 +214,7 @@ func (p *producer) send(c *conn, l *lane, b *batch) {
 				p.again(l, b)
 				return
 			}
-			p.answer(l, b, onlyPart(resp))
+			p.answer(l, b, c.node, onlyPart(resp))
 		})
 }
 
@@ -284,12 +299,13 @@ func (r *replica) checkHolders(end int64, s *host.State) {
 	}
 }
 
-// answer is the client's side of an answer.
-func (p *producer) answer(l *lane, b *batch, q *kmsg.ProduceResponseTopicPartition) {
+// answer is the client's side of an answer of some incarnation.
+func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTopicPartition) {
 	w := p.world
 	switch q.ErrorCode {
 	case protocol.CodeNone, protocol.CodeDuplicateSequenceNumber:
 		l.known = true
+		l.took(by)
 		p.settle(l, b)
 	case protocol.CodeOutOfOrderSequenceNumber:
 		if len(l.batches) > 0 && l.batches[0] != b || !p.idem {
@@ -304,7 +320,7 @@ func (p *producer) answer(l *lane, b *batch, q *kmsg.ProduceResponseTopicPartiti
 			w.counts.duplicates++
 			p.settle(l, b)
 			return
-		case part != nil && !part.lost && !w.anyHit(part) && (p.acks == -1 || l.era == w.era):
+		case part != nil && !part.lost && !w.anyHit(part) && (p.acks == -1 || l.era == w.era && l.whole(by)):
 			w.fail(7, "%v: producer %d epoch %d sequence %d is out of order, and nothing was lost", part.tp, p.pid, p.epoch, b.seq)
 		}
 		p.newEpoch()
