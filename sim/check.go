@@ -210,8 +210,9 @@ func (r *replica) reigns() {
 	}
 	p.reigns[epoch] = by
 	if !p.pending || epoch < p.uncleanEpoch {
-		if end := int64(r.state.LogEnd); epoch >= p.uncleanEpoch && end < p.acked && !r.hit && !r.drop {
-			w.fail(4, "%v: broker %d leads epoch %d with a log that ends at %d, everything below %d was acknowledged", p.tp, r.m.id, epoch, end, p.acked)
+		end, must := int64(r.state.LogEnd), p.ackedBefore(epoch)
+		if epoch >= p.uncleanEpoch && end < must && !r.hit && !r.drop {
+			w.fail(4, "%v: broker %d leads epoch %d with a log that ends at %d, everything below %d was acknowledged", p.tp, r.m.id, epoch, end, must)
 		}
 		return
 	}
@@ -228,6 +229,19 @@ func (r *replica) reigns() {
 		})
 	})
 	w.h.cut(p, first)
+}
+
+// ackedBefore is below what offset a leader of an epoch must have everything: what
+// was acknowledged, unless in the reign of a later one of which it has not heard.
+func (p *part) ackedBefore(epoch int32) int64 {
+	end := min(p.acked, int64(len(p.recs)))
+	if end < p.acked {
+		return p.acked
+	}
+	for end > 0 && p.recs[end-1].epoch > epoch {
+		end--
+	}
+	return end
 }
 
 // booted compares what a new incarnation has loaded with what must be there.

@@ -34,6 +34,9 @@ type machine struct {
 	// was hit by an error.
 	dirHit  int
 	imageAt model.Offset // the newest metadata that any incarnation had
+	// powerCut: power was lost since the broker registered last, so a seat that it
+	// was given meanwhile is one that it may lose.
+	powerCut bool
 }
 
 func newMachine(w *World, id model.BrokerID) *machine {
@@ -83,6 +86,7 @@ func (m *machine) replica(p *part) *replica {
 	}
 	r := &replica{m: m, part: p, tp: p.tp, shortEnd: -1}
 	r.hit = m.newHit[p.tp]
+	r.dark, r.tainted = m.powerCut, m.powerCut
 	delete(m.newHit, p.tp)
 	m.replicas = append(m.replicas, r)
 	return r
@@ -117,6 +121,7 @@ func (m *machine) fill(free int64) {
 
 // powerLost: from now on what was not synced may be missing.
 func (m *machine) powerLost() {
+	m.powerCut = true
 	for _, r := range m.replicas {
 		r.lossy, r.tainted, r.dark = true, true, true
 	}

@@ -193,7 +193,10 @@ func (p *part) excusesUnclean(w *World) bool { return w.admin.unclean[p.tp.Topic
 // anySound reports whether some member of ISR or ELR has lost nothing.
 func (w *World) anySound(p *part, reg *metadata.PartitionRegistration) bool {
 	for _, b := range reg.Replicas {
-		if r := w.replicaOf(p, b); (reg.InISR(b) || reg.InELR(b)) && (r == nil || !r.tainted) {
+		if !reg.InISR(b) && !reg.InELR(b) {
+			continue
+		}
+		if r := w.replicaOf(p, b); r != nil && !r.tainted || r == nil && !w.machine(b).powerCut {
 			return true
 		}
 	}
@@ -205,6 +208,7 @@ func (w *World) anySound(p *part, reg *metadata.PartitionRegistration) bool {
 func (t *meta) registered(b model.BrokerID) {
 	w := t.world
 	m := w.machine(b)
+	m.powerCut = false
 	for _, r := range m.replicas {
 		reg := t.img.PartitionByID(r.part.id)
 		if reg == nil {
