@@ -166,7 +166,7 @@ func (b *Broker) buildBroker() {
 	deps := host.Deps{
 		RT: b.rt, FS: b.fs, Dirs: b.dirs, Self: b.config.NodeID, Broker: b.config, Topic: b.topics.of,
 		Logger: b.logger, Rand: b.newRand(), Group: b.world.Group, Executor: b.world.Executor, Flusher: b.world.Flusher,
-		Alter: b.alters,
+		Alter: b.alters, Trouble: func() { b.membership.trouble() },
 	}
 	if b.world.Net != nil {
 		deps.Leaders = leaders{b}

@@ -18,7 +18,7 @@ import (
 const (
 	keyRegister int16 = 20003 // BrokerRegistration with what Kafka's request has no room for
 	keyCommand  int16 = 20004 // any other command to the active controller
-	keyDamage   int16 = 20005 // which replicas of a running broker were quarantined
+	keyDamage   int16 = 20005 // which replicas of a running broker were quarantined, or don't get on
 )
 
 // privateVersion is the only version of all.
@@ -139,6 +139,10 @@ func appendDamage(dst []byte, r *controller.DamageReport) []byte {
 	for _, id := range r.Replicas {
 		dst = appendReplica(dst, id)
 	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(r.Stalled)))
+	for _, id := range r.Stalled {
+		dst = appendReplica(dst, id)
+	}
 	return dst
 }
 
@@ -148,13 +152,16 @@ func decodeDamage(b []byte) (controller.Command, error) {
 		return controller.Command{}, fmt.Errorf("damage report of %d bytes: %w", len(b), errPrivate)
 	}
 	r := &controller.DamageReport{Broker: model.BrokerID(binary.BigEndian.Uint32(b)), Epoch: model.BrokerEpoch(binary.BigEndian.Uint64(b[4:]))}
-	n, b, err := countOf(b[4+8:], replicaBytes)
-	if err != nil {
-		return controller.Command{}, err
-	}
-	for range n {
-		r.Replicas = append(r.Replicas, replicaOf(b))
-		b = b[replicaBytes:]
+	b = b[4+8:]
+	for _, list := range []*[]model.TopicIDPartition{&r.Replicas, &r.Stalled} {
+		n, rest, err := countOf(b, replicaBytes)
+		if err != nil {
+			return controller.Command{}, err
+		}
+		for b = rest; n > 0; n-- {
+			*list = append(*list, replicaOf(b))
+			b = b[replicaBytes:]
+		}
 	}
 	return controller.Command{Damage: r}, nil
 }

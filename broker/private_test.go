@@ -77,7 +77,8 @@ func TestRegistrationsTravel(t *testing.T) {
 }
 
 func TestDamageTravels(t *testing.T) {
-	r := &controller.DamageReport{Broker: 3, Epoch: 1 << 40, Replicas: []model.TopicIDPartition{{TopicID: model.TopicID{1}, Partition: 2}, {TopicID: model.TopicID{2}}}}
+	r := &controller.DamageReport{Broker: 3, Epoch: 1 << 40, Replicas: []model.TopicIDPartition{{TopicID: model.TopicID{1}, Partition: 2}, {TopicID: model.TopicID{2}}},
+		Stalled: []model.TopicIDPartition{{TopicID: model.TopicID{3}, Partition: 1}}}
 	b := appendDamage(nil, r)
 	if cmd, err := decodeDamage(b); err != nil || !reflect.DeepEqual(cmd.Damage, r) {
 		t.Errorf("got %+v (%v)", cmd.Damage, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -27,8 +28,15 @@ type prober struct {
 	b *Broker
 
 	mu     sync.Mutex
-	active map[transport.Address]bool // what is being looked after
+	active map[transport.Address]*probe // what is being looked after
 	closed bool
+	// found are brokers that are gone and not told yet: others of which the same is
+	// suspected are waited for, so that the controller hears of all at once and
+	// makes none of them a leader in place of another. gathering: since a deadline
+	// runs.
+	found     []controller.FenceHint
+	gathering bool
+	tell      func([]controller.FenceHint)
 }
 
 const (
@@ -42,7 +50,13 @@ const (
 	brokenMax = 5
 )
 
-func newProber(b *Broker) *prober { return &prober{b: b, active: make(map[transport.Address]bool)} }
+func newProber(b *Broker) *prober {
+	p := &prober{b: b, active: make(map[transport.Address]*probe)}
+	p.tell = func(gone []controller.FenceHint) {
+		b.voter.Submit(controller.Command{Hints: gone}, completion(func(kmsg.Response, model.OffsetAndEpoch, error) {}))
+	}
+	return p
+}
 
 // brokerLost is told that the connection over which a broker sent its heartbeats
 // broke, or that this node has just become the active controller.
@@ -57,8 +71,7 @@ func (p *prober) brokerLost(id model.BrokerID) {
 	}
 	p.probe(addressOf(reg, b.config.InterBrokerListener), 2, func(since model.Instant) {
 		b.logger.Warn("broker refuses connections", zap.Int32("broker", int32(id)), zap.Int64("broker_epoch", int64(reg.Epoch)))
-		hint := &controller.FenceHint{Broker: id, Since: since}
-		b.voter.Submit(controller.Command{Hint: hint}, completion(func(kmsg.Response, model.OffsetAndEpoch, error) {}))
+		p.gone(controller.FenceHint{Broker: id, Since: since})
 	})
 }
 
@@ -87,13 +100,13 @@ func (p *prober) voterLost(at transport.Address, err error) {
 // probed again.
 func (p *prober) probe(at transport.Address, times int, gone func(since model.Instant)) {
 	p.mu.Lock()
-	if p.closed || p.active[at] || p.b.world.Net == nil {
+	if p.closed || p.active[at] != nil || p.b.world.Net == nil {
 		p.mu.Unlock()
 		return
 	}
-	p.active[at] = true
-	p.mu.Unlock()
 	q := &probe{p: p, at: at, left: times, gone: gone}
+	p.active[at] = q
+	p.mu.Unlock()
 	q.b().rt.Spare(q)
 }
 
@@ -112,6 +125,54 @@ func (p *prober) forget(at transport.Address) bool {
 	return !p.closed
 }
 
+// gone notes that a broker refuses connections, and tells the controller unless
+// the same may turn out of another within probeGap.
+func (p *prober) gone(h controller.FenceHint) {
+	p.mu.Lock()
+	p.found = append(p.found, h)
+	wait := p.suspects() && !p.gathering
+	p.gathering = p.gathering || wait
+	p.mu.Unlock()
+	if wait {
+		p.b.rt.SetDeadline((*gatherer)(p), p.b.rt.Now().Mono+probeGap)
+	}
+	p.told(false)
+}
+
+// suspects reports whether a broker that is probed has refused once. Called with
+// mu held.
+func (p *prober) suspects() bool {
+	for _, q := range p.active { // order-free: any
+		if q.refused.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// told tells what was found, if nobody else is to be waited for or the time for
+// that is over.
+func (p *prober) told(over bool) {
+	p.mu.Lock()
+	gone := p.found
+	if len(gone) == 0 || p.closed || !over && p.suspects() {
+		p.mu.Unlock()
+		return
+	}
+	p.found, p.gathering = nil, false
+	p.mu.Unlock()
+	p.tell(gone)
+}
+
+// gatherer is the prober as the Ticker of its deadline.
+type gatherer prober
+
+// TickAt implements loop.Ticker: others were waited for long enough.
+func (g *gatherer) TickAt(model.Now) { (*prober)(g).b.rt.Spare(g) }
+
+// Deliver implements loop.Delivery: the timers' goroutine waits for no loop.
+func (g *gatherer) Deliver(model.Now) { (*prober)(g).told(true) }
+
 // probe is one address under suspicion.
 type probe struct {
 	p    *prober
@@ -126,6 +187,8 @@ type probe struct {
 	broken int              // how many were taken and broke
 	round  int              // counts connects, so that a late event is known
 	over   bool
+
+	refused atomic.Bool // once, and more are needed
 }
 
 var (
@@ -179,6 +242,7 @@ func (q *probe) end(gone bool) {
 	if q.p.forget(q.at) && gone {
 		q.gone(q.first)
 	}
+	q.p.told(false)
 }
 
 // down is told how a connect failed.
@@ -200,6 +264,7 @@ func (q *probe) down(round int, err error) {
 		}
 		q.left--
 		over = q.left <= 0
+		q.refused.Store(!over)
 	default:
 		over = true
 	}

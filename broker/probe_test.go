@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/internal/loop/simtime"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/protocol/transport"
@@ -102,4 +103,62 @@ func TestProbe(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGoneTogether: brokers that are found gone at about the same time are told
+// together; one that answers after all, or is only waited for, holds nobody up
+// longer than a probe takes.
+func TestGoneTogether(t *testing.T) {
+	refused := connect{err: fmt.Errorf("dial: %w", syscall.ECONNREFUSED)}
+	for _, c := range []struct {
+		name   string
+		second connect // of the other broker; its first is refused
+		later  time.Duration
+		want   string
+	}{
+		{"both", refused, 10 * time.Millisecond, "[[2 3]]"},
+		{"the other serves", connect{taken: true}, 10 * time.Millisecond, "[[2]]"},
+		{"the other is silent", connect{}, 10 * time.Millisecond, "[[2]]"},
+		{"far apart", refused, time.Second, "[[2] [3]]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sim := simtime.New(1)
+			rt := sim.Runtime(simtime.Clocks{Started: 1}, 0)
+			first, other := &suspects{sim: sim, rt: rt, script: []connect{refused}}, &suspects{sim: sim, rt: rt, script: []connect{refused, c.second}}
+			b := &Broker{rt: rt, world: World{Net: byNode{2: first, 3: other}}}
+			p := newProber(b)
+			var told [][]model.BrokerID
+			p.tell = func(hints []controller.FenceHint) {
+				var ids []model.BrokerID
+				for _, h := range hints {
+					ids = append(ids, h.Broker)
+				}
+				told = append(told, ids)
+			}
+			probe := func(id model.BrokerID) {
+				p.probe(transport.Address{Node: id, Host: "h", Port: uint16(id)}, 2, func(since model.Instant) {
+					p.gone(controller.FenceHint{Broker: id, Since: since})
+				})
+			}
+			probe(2)
+			rt.After(model.Instant(c.later), later(func() { probe(3) }))
+			start := sim.Now()
+			for len(told) == 0 && sim.Step() {
+			}
+			if took := sim.Now() - start; took > 3*probeGap {
+				t.Errorf("told after %d ms", took/1e6)
+			}
+			sim.RunUntil(model.Instant(time.Minute))
+			if got := fmt.Sprint(told); got != c.want {
+				t.Errorf("told %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// byNode has a Dialer for each node.
+type byNode map[model.BrokerID]*suspects
+
+func (n byNode) Open(at transport.Address, c transport.Class, events transport.StreamEvents) transport.Stream {
+	return n[at.Node].Open(at, c, events)
 }

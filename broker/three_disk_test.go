@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -21,31 +22,66 @@ import (
 	"github.com/tidemark/tidemark/protocol"
 )
 
-// TestQuarantinedLeaderIsReplaced: a leader whose disk fails one partition tells
-// the controller, and another replica leads.
-func TestQuarantinedLeaderIsReplaced(t *testing.T) {
-	c := newThree(t)
-	c.stop(2)
-	fault := faultfs.NewToggle(faultfs.When(faultfs.And(faultfs.Under(filepath.Join(c.dir, "2", "orders-0")), faultfs.Mutations()), faultfs.EIO()))
+// restartOn has a node come back on a disk with faults.
+func (c *three) restartOn(id int, inj faultfs.Injector) *Broker {
+	c.t.Helper()
+	c.stop(id)
 	group := new(lifecycle.Group)
 	clock := realtime.New(group)
 	b, err := New(Config{
-		Settings: c.settings(2), Logger: zaptest.NewLogger(t, zaptest.Level(zap.InfoLevel)).Named("n2"),
+		Settings: c.settings(id), Logger: zaptest.NewLogger(c.t, zaptest.Level(zap.InfoLevel)).Named(fmt.Sprint("n", id)),
 		World: &World{
-			RT: clock, FS: faultfs.Wrap(osfs.New(), fault), Group: group, Machine: host.ThisMachine(),
+			RT: clock, FS: faultfs.Wrap(osfs.New(), inj), Group: group, Machine: host.ThisMachine(),
 			Rand: rand.New(rand.NewPCG(1, 2)),
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	b.clock = clock
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := b.Start(ctx); err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	c.nodes[2] = b
+	c.nodes[id] = b
+	return b
+}
+
+// TestStalledLeaderIsReplaced: a leader whose disk does not answer hands over, and
+// is in sync again as a follower once it does.
+func TestStalledLeaderIsReplaced(t *testing.T) {
+	c := newThree(t, "tidemark.io.stall.timeout.ms=1000")
+	hang := make(chan struct{})
+	fault := faultfs.NewToggle(faultfs.When(
+		faultfs.And(faultfs.Under(filepath.Join(c.dir, "2", "orders-0")), faultfs.OpIn(faultfs.OpWrite)),
+		faultfs.Stall(func(faultfs.Op) { <-hang })))
+	c.restartOn(2, fault)
+	c.createAt(1, "orders", 2, 1, 3)
+	c.createAt(1, "other", 2, 1, 3)
+	cl := c.client()
+	c.produce(cl, "orders", 0, 10)
+	fault.On()
+	c.produce(cl, "orders", 10, 10) // as soon as another leads
+	if p := c.partition(1, "orders"); p.Leader != 1 || slices.Contains(p.ISR, 2) {
+		t.Errorf("leader %d, in sync %v", p.Leader, p.ISR)
+	}
+	if p := c.partition(1, "other"); p.Leader != 2 {
+		t.Errorf("what is not stalled was given up too: leader %d", p.Leader)
+	}
+	fault.Off()
+	close(hang)
+	c.awaitISR(1, "orders", 3)
+	c.produce(cl, "orders", 20, 10)
+	c.consume("orders", 30)
+}
+
+// TestQuarantinedLeaderIsReplaced: a leader whose disk fails one partition tells
+// the controller at once, and another replica leads.
+func TestQuarantinedLeaderIsReplaced(t *testing.T) {
+	c := newThree(t, "broker.heartbeat.interval.ms=20000", "broker.session.timeout.ms=60000")
+	fault := faultfs.NewToggle(faultfs.When(faultfs.And(faultfs.Under(filepath.Join(c.dir, "2", "orders-0")), faultfs.Mutations()), faultfs.EIO()))
+	b := c.restartOn(2, fault)
 	c.createAt(1, "orders", 2, 1, 3)
 	cl := c.client()
 	c.produce(cl, "orders", 0, 10)

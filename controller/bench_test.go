@@ -28,7 +28,7 @@ func TestLargeFence(t *testing.T) {
 		req := w.heartbeatRequest(1)
 		beats[topics] = testing.AllocsPerRun(50, func() { w.c.Handle(w.now, w.c.Image(), Command{Request: req}) })
 		led := w.c.Image().Leads(1)
-		r := w.c.Handle(w.now, w.c.Image(), Command{Hint: &FenceHint{Broker: 1, Since: w.now.Mono}})
+		r := w.c.Handle(w.now, w.c.Image(), Command{Hints: []FenceHint{{Broker: 1, Since: w.now.Mono}}})
 		for _, e := range Pack(r.Units) {
 			if n := unitSize(e); len(e) > RecordsMax || n > EntryBytesMax {
 				t.Fatalf("an entry of %d records, %d bytes", len(e), n)
@@ -80,7 +80,7 @@ func BenchmarkFence(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", shape[0], shape[1]), func(b *testing.B) {
 			w := large(b, shape[0], shape[1])
 			for b.Loop() {
-				r := w.c.Handle(w.now, w.c.Image(), Command{Hint: &FenceHint{Broker: 1, Since: w.now.Mono}})
+				r := w.c.Handle(w.now, w.c.Image(), Command{Hints: []FenceHint{{Broker: 1, Since: w.now.Mono}}})
 				e := metadata.NewEdit(w.c.Image())
 				for _, u := range r.Units {
 					if err := e.Apply(w.at, u); err != nil {

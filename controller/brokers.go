@@ -247,26 +247,40 @@ func registration(req *kmsg.BrokerRegistrationRequest) *metadata.RegisterBroker 
 	return r
 }
 
-// fence returns the units that take a broker out of every ISR and leadership
-// and, last, fence it: as long as only part of it is committed the broker is
-// merely less in use.
-func (c *Controller) fence(view *metadata.Image, b *metadata.BrokerRegistration) [][]metadata.Record {
-	if b.Fenced {
+// fence returns the units that take brokers out of every ISR and leadership
+// and, last, fence them: as long as only part of it is committed the brokers are
+// merely less in use. Those that went together are fenced together, so that none
+// of them is made a leader in place of another.
+func (c *Controller) fence(view *metadata.Image, gone ...*metadata.BrokerRegistration) [][]metadata.Record {
+	var last []metadata.Record
+	var leaving []*metadata.BrokerRegistration
+	for _, b := range gone {
+		if b.Fenced {
+			continue
+		}
+		leaving = append(leaving, b)
+		r := &metadata.BrokerChange{ID: b.ID, Epoch: b.Epoch, Fenced: metadata.Set}
+		if b.InShutdown {
+			r.InShutdown = metadata.Clear
+		}
+		last = append(last, r)
+	}
+	if len(last) == 0 {
 		return nil
 	}
-	last := &metadata.BrokerChange{ID: b.ID, Epoch: b.Epoch, Fenced: metadata.Set}
-	if b.InShutdown {
-		last.InShutdown = metadata.Clear
-	}
-	return append(c.leave(view, b), []metadata.Record{last})
+	return append(c.leave(view, leaving...), last)
 }
 
-// leave returns the units that take b's leaderships and ISR seats.
-func (c *Controller) leave(view *metadata.Image, b *metadata.BrokerRegistration) [][]metadata.Record {
+// leave returns the units that take the leaderships and ISR seats of brokers.
+func (c *Controller) leave(view *metadata.Image, gone ...*metadata.BrokerRegistration) [][]metadata.Record {
+	ids := make([]model.BrokerID, len(gone))
+	for i, b := range gone {
+		ids[i] = b.ID
+	}
 	return chunked(c.changes(view, func(p *metadata.PartitionRegistration) bool {
-		return p.Leader == b.ID || p.InISR(b.ID)
+		return slices.Contains(ids, p.Leader) || slices.ContainsFunc(ids, p.InISR)
 	}, func(ch *change, p *metadata.PartitionRegistration) {
-		ch.without, ch.isr = b.ID, metadata.Without(p.ISR, b.ID)
+		ch.without, ch.isr = ids, minus(p.ISR, ids)
 	}))
 }
 
@@ -300,19 +314,27 @@ func (c *Controller) unregisterBroker(view *metadata.Image, req *kmsg.Unregister
 // clusterCommand handles what the cluster tells itself. There is no answer.
 func (c *Controller) clusterCommand(view *metadata.Image, cmd Command) Result {
 	switch {
-	case cmd.Hint != nil:
-		b := view.Broker(cmd.Hint.Broker)
-		if b == nil || b.Fenced {
-			return Result{}
-		}
-		if s := c.sessions[b.ID]; s != nil && s.epoch == b.Epoch && s.heard > cmd.Hint.Since {
-			return Result{} // it lives
-		}
-		return Result{Units: c.fence(view, b)}
+	case cmd.Hints != nil:
+		return Result{Units: c.fence(view, c.refusing(view, cmd.Hints)...)}
 	case cmd.Damage != nil:
 		return Result{Units: c.damage(view, cmd.Damage)}
 	}
 	return Result{}
+}
+
+// refusing returns the brokers of hints that have not been heard since.
+func (c *Controller) refusing(view *metadata.Image, hints []FenceHint) (gone []*metadata.BrokerRegistration) {
+	for _, h := range hints {
+		b := view.Broker(h.Broker)
+		if b == nil || b.Fenced || slices.Contains(gone, b) {
+			continue
+		}
+		if s := c.sessions[b.ID]; s != nil && s.epoch == b.Epoch && s.heard > h.Since {
+			continue // it lives
+		}
+		gone = append(gone, b)
+	}
+	return gone
 }
 
 // damage returns the units that take quarantined replicas out of leadership,
@@ -323,7 +345,7 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 		return nil
 	}
 	s := c.settings(view)
-	var units [][]metadata.Record
+	units := c.giveUp(s, view, b.ID, minusReplicas(d.Stalled, d.Replicas))
 	for _, tp := range d.Replicas {
 		t, p := view.TopicByID(tp.TopicID), view.PartitionByID(tp)
 		if p == nil || len(p.Replicas) == 1 || !p.HasReplica(b.ID) {
@@ -347,4 +369,34 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 		}
 	}
 	return units
+}
+
+// giveUp returns the units that take the leadership and the seat from replicas
+// whose disk does not answer. They take part again as followers once it does, so
+// that nothing is given up where nobody else can lead.
+func (c *Controller) giveUp(s *settings, view *metadata.Image, b model.BrokerID, stalled []model.TopicIDPartition) [][]metadata.Record {
+	var recs []metadata.Record
+	for _, tp := range stalled {
+		t, p := view.TopicByID(tp.TopicID), view.PartitionByID(tp)
+		if p == nil || p.Leader != b || len(metadata.Without(p.ISR, b)) == 0 {
+			continue
+		}
+		ch := c.change(s, t, tp.Partition)
+		ch.election = ElectOnline
+		ch.without, ch.isr = []model.BrokerID{b}, metadata.Without(p.ISR, b)
+		if r := ch.build(); r != nil && r.Leader >= 0 {
+			recs = append(recs, r)
+		}
+	}
+	return chunked(recs)
+}
+
+// minusReplicas returns the replicas that are not in other.
+func minusReplicas(all, other []model.TopicIDPartition) (out []model.TopicIDPartition) {
+	for _, tp := range all {
+		if !slices.Contains(other, tp) && !slices.Contains(out, tp) {
+			out = append(out, tp)
+		}
+	}
+	return out
 }

@@ -13,7 +13,7 @@ type Command struct {
 	// AlterConfigs, IncrementalAlterConfigs, ElectLeaders,
 	// AlterPartitionAssignments, AlterPartition, UpdateFeatures,
 	// BrokerRegistration, BrokerHeartbeat, UnregisterBroker,
-	// AllocateProducerIDs. It is nil with Hint or Damage, which are not answered.
+	// AllocateProducerIDs. It is nil with Hints or Damage, which are not answered.
 	Request kmsg.Request
 	// Deadline: a command that has not begun by then is answered with
 	// REQUEST_TIMED_OUT and has no effect. Zero and model.Never mean none.
@@ -21,8 +21,8 @@ type Command struct {
 	// Registration goes with a BrokerRegistration and says what Kafka's request
 	// has no room for; nil derives it from the request.
 	Registration *RegistrationFacts
-	// Hint and Damage, with a nil Request, are commands of the cluster itself.
-	Hint   *FenceHint
+	// Hints and Damage, with a nil Request, are commands of the cluster itself.
+	Hints  []FenceHint
 	Damage *DamageReport
 }
 
@@ -31,7 +31,7 @@ func (c *Command) Name() string {
 	switch {
 	case c.Request != nil:
 		return kmsg.NameForKey(c.Request.Key())
-	case c.Hint != nil:
+	case c.Hints != nil:
 		return "fence hint"
 	case c.Damage != nil:
 		return "damage report"
@@ -63,18 +63,19 @@ type ReplicaEnd struct {
 
 // FenceHint reports that a broker is gone before its session ends: its port
 // refused two connects at least 50 ms apart. A broker that has been heard since
-// is not fenced.
+// is not fenced. Those that are found gone together are best told together.
 type FenceHint struct {
 	Broker model.BrokerID
 	// Since is when the first connect was refused.
 	Since model.Instant
 }
 
-// DamageReport says that replicas of a running broker are quarantined.
+// DamageReport says that replicas of a running broker are quarantined, and of
+// which partitions that it leads the disk does not answer.
 type DamageReport struct {
-	Broker   model.BrokerID
-	Epoch    model.BrokerEpoch
-	Replicas []model.TopicIDPartition
+	Broker            model.BrokerID
+	Epoch             model.BrokerEpoch
+	Replicas, Stalled []model.TopicIDPartition
 }
 
 // Result is what Handle makes of a command.

@@ -52,8 +52,7 @@ func (c *Controller) NextDeadline() model.Instant {
 }
 
 // Expire does the first thing that is due, if any: eligible leaders that another
-// minimum chose; then one broker whose session
-// ended, so that each decision sees the effects of the one before; then
+// minimum chose; then the brokers whose sessions ended, together; then
 // partitions that have waited long enough; then leaders that are not where they
 // should be. The caller handles the waiting commands first, among which a
 // heartbeat may be, and calls again once the records are committed.
@@ -64,8 +63,8 @@ func (c *Controller) Expire(now model.Now, view *metadata.Image) (Result, bool) 
 			return Result{Units: units}, true
 		}
 	}
-	if gone := c.silent(now, view); gone != nil {
-		return Result{Units: c.fence(view, gone)}, true
+	if gone := c.silent(now, view); len(gone) > 0 {
+		return Result{Units: c.fence(view, gone...)}, true
 	}
 	if due := c.awaited.over(now.Mono-model.Instant(c.config.RecoveryWait), electionsAtOnce); len(due) > 0 {
 		if recs := c.settle(view, due); len(recs) > 0 {
@@ -97,15 +96,12 @@ func (c *Controller) clearNeedless(view *metadata.Image) [][]metadata.Record {
 	return chunked(recs)
 }
 
-// silent returns the broker whose session ended first, or nil.
-func (c *Controller) silent(now model.Now, view *metadata.Image) (gone *metadata.BrokerRegistration) {
+// silent returns the brokers whose sessions have ended.
+func (c *Controller) silent(now model.Now, view *metadata.Image) (gone []*metadata.BrokerRegistration) {
 	earliest := now.Mono - model.Instant(c.config.SessionTimeout)
 	for _, b := range view.Brokers() {
-		if b.Fenced {
-			continue
-		}
-		if s := c.session(now, b); s.heard <= earliest && (gone == nil || s.heard < c.sessions[gone.ID].heard) {
-			gone = b
+		if !b.Fenced && c.session(now, b).heard <= earliest {
+			gone = append(gone, b)
 		}
 	}
 	return gone

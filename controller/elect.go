@@ -42,9 +42,9 @@ type change struct {
 	// confirmed: the leader itself asks for this, so it lives and whoever lost a
 	// seat before is behind it.
 	confirmed bool
-	// without may neither lead nor be in the ISR after this change (a broker
-	// that is being fenced while the view still shows it active).
-	without model.BrokerID
+	// without may neither lead nor be in the ISR after this change (brokers that are
+	// being fenced while the view still shows them active).
+	without []model.BrokerID
 	// lost may not be eligible either: its replica is damaged.
 	lost model.BrokerID
 	// passed are members that are not last known any more: the others went on
@@ -62,7 +62,7 @@ type change struct {
 func newChange(view *metadata.Image, t *metadata.Topic, n int32) *change {
 	return &change{
 		view: view, topic: t, n: n, recovery: metadata.NoRecoveryChange,
-		without: model.NoLeader, lost: model.NoLeader, with: model.NoLeader, minISR: 1,
+		lost: model.NoLeader, with: model.NoLeader, minISR: 1,
 	}
 }
 
@@ -149,7 +149,7 @@ func (c *change) eligible(p *metadata.PartitionRegistration, t *target) []model.
 // online.
 func (c *change) acceptable(p *metadata.PartitionRegistration, b model.BrokerID) bool {
 	reg := c.view.Broker(b)
-	if reg == nil || b == c.without || b == c.lost || (!reg.Active() && b != c.with) {
+	if reg == nil || slices.Contains(c.without, b) || b == c.lost || (!reg.Active() && b != c.with) {
 		return false
 	}
 	dir := p.Directory(b)

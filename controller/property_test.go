@@ -72,7 +72,7 @@ func (w *world) randomCommand(rng *rand.Rand) Command {
 // randomElection returns a command that moves leaders, ISRs or replicas of t.
 func (w *world) randomElection(rng *rand.Rand, b model.BrokerID, t *metadata.Topic) Command {
 	if t == nil {
-		return Command{Hint: &FenceHint{Broker: b, Since: w.now.Mono}}
+		return Command{Hints: []FenceHint{{Broker: b, Since: w.now.Mono}, {Broker: model.BrokerID(rng.IntN(4)), Since: w.now.Mono}}}
 	}
 	n := int32(rng.IntN(len(t.Partitions)))
 	p := t.Partitions[n]
@@ -99,8 +99,17 @@ func (w *world) randomElection(rng *rand.Rand, b model.BrokerID, t *metadata.Top
 			Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{rp}})
 		return Command{Request: req}
 	case 3:
-		return Command{Damage: &DamageReport{Broker: b, Epoch: model.BrokerEpoch(w.heartbeatRequest(b).BrokerEpoch),
-			Replicas: []model.TopicIDPartition{{TopicID: t.ID, Partition: n}}}}
+		r := &DamageReport{Broker: b, Epoch: model.BrokerEpoch(w.heartbeatRequest(b).BrokerEpoch)}
+		for k := range t.Partitions {
+			tp := model.TopicIDPartition{TopicID: t.ID, Partition: int32(k)}
+			switch rng.IntN(4) {
+			case 0:
+				r.Replicas = append(r.Replicas, tp)
+			case 1, 2:
+				r.Stalled = append(r.Stalled, tp)
+			}
+		}
+		return Command{Damage: r}
 	}
 	req := kmsg.NewPtrAlterPartitionRequest()
 	req.Version = int16(2 + rng.IntN(2))

@@ -171,7 +171,11 @@ func (s *safety) step() {
 			s.c.Deactivate()
 			s.c.Activate(s.now)
 		}
-		s.handle(Command{Hint: &FenceHint{Broker: b, Since: model.Never}})
+		hints := []FenceHint{{Broker: b, Since: model.Never}}
+		if s.rng.IntN(3) == 0 {
+			hints = append(hints, FenceHint{Broker: s.broker(), Since: model.Never})
+		}
+		s.handle(Command{Hints: hints})
 	case 1, 2:
 		s.stop(b)
 	case 3, 4, 5:
@@ -185,7 +189,9 @@ func (s *safety) step() {
 	case 12:
 		s.due()
 	case 13:
-		if !s.careful {
+		if s.rng.IntN(2) == 0 {
+			s.stall(b)
+		} else if !s.careful {
 			s.damage(b)
 		}
 	default:
@@ -205,6 +211,16 @@ func (s *safety) due() {
 		}
 		s.apply(r)
 	}
+}
+
+// stall has a broker give up partitions whose disk does not answer.
+func (s *safety) stall(b model.BrokerID) {
+	reg := s.c.Image().Broker(b)
+	if reg == nil || !s.brokers[b].alive {
+		return
+	}
+	_, tp, _ := s.anyPartition()
+	s.handle(Command{Damage: &DamageReport{Broker: b, Epoch: reg.Epoch, Stalled: []model.TopicIDPartition{tp}}})
 }
 
 // damage quarantines a replica of a running broker, or an administrator forgets

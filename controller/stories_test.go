@@ -66,7 +66,7 @@ func (w *world) setMinISR(n int) {
 
 // hint fences b, whose process goes on.
 func (w *world) hint(b model.BrokerID) {
-	w.commit(w.c.Handle(w.now, w.c.Image(), Command{Hint: &FenceHint{Broker: b, Since: w.now.Mono}}))
+	w.commit(w.c.Handle(w.now, w.c.Image(), Command{Hints: []FenceHint{{Broker: b, Since: w.now.Mono}}}))
 }
 
 // again registers a new life of b.

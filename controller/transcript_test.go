@@ -69,7 +69,22 @@ func (w *world) run(d *datadriven.TestData) string {
 	case "hint":
 		ago := int64(0)
 		scan(d, "ago", &ago)
-		return w.show(Command{Hint: &FenceHint{Broker: brokerArg(d), Since: w.now.Mono - model.Instant(ago)*1e6}})
+		hints := []FenceHint{{Broker: brokerArg(d), Since: w.now.Mono - model.Instant(ago)*1e6}}
+		for _, f := range strings.Fields(d.Input) { // with others
+			n, err := strconv.Atoi(f)
+			if err != nil {
+				panic(err)
+			}
+			hints = append(hints, FenceHint{Broker: model.BrokerID(n), Since: hints[0].Since})
+		}
+		return w.show(Command{Hints: hints})
+	case "stalled":
+		b := brokerArg(d)
+		r := &DamageReport{Broker: b, Epoch: model.BrokerEpoch(w.heartbeatRequest(b).BrokerEpoch)}
+		for _, f := range strings.Fields(d.Input) {
+			r.Stalled = append(r.Stalled, w.replica(f))
+		}
+		return w.show(Command{Damage: r})
 	case "damage":
 		b := brokerArg(d)
 		r := &DamageReport{Broker: b, Epoch: model.BrokerEpoch(w.heartbeatRequest(b).BrokerEpoch)}

@@ -247,6 +247,9 @@ func (h *Hosted) goOffline(now model.Now, code Code, reason string, out *loop.Ou
 	h.plog, h.work.pending = nil, false
 	h.in = partition.Input{Kind: partition.KindOffline, Code: code}
 	h.step(now, out)
+	if plog != nil && code == partition.CodeStorageError {
+		out.Add(troubleDelivery{h.m})
+	}
 	if plog != nil && h.fault != nil {
 		// A broken log is only let go of: nothing is written to it any more.
 		out.Add(&abandon{plog: plog})

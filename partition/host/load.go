@@ -307,6 +307,7 @@ func (m *ReplicaManager) hostOffline(h *Hosted, reason string) {
 	h.core = partition.NewOffline(m.deps.Self, partition.CodeStorageError)
 	m.events.offline(h, reason)
 	h.publish(nil) // nobody reads yet
+	m.trouble()
 }
 
 // absent hosts the partitions that the image gives this broker and no directory

@@ -54,6 +54,9 @@ type Deps struct {
 	// Leaders opens connections to the brokers that lead; nil: this node never
 	// follows.
 	Leaders Leaders
+	// Trouble is told, outside every loop, that a partition has gone offline because
+	// of its disk or is stalled: FailedReplicas and Stalled say which. May be nil.
+	Trouble func()
 	// Files bounds open segment files over all partitions; nil makes one.
 	Files *log.FileCache
 }

@@ -15,11 +15,13 @@ type StrandedWaiter interface {
 // watch looks, from outside the loops, for partitions whose write has not come
 // back for tidemark.io.stall.timeout.ms. Such a partition is no longer led here
 // as far as anybody can see: whoever waits is answered KAFKA_STORAGE_ERROR, new
-// requests are too, and Stalled tells the heartbeats. The stuck write itself
-// can't be taken back; when it returns the partition serves again.
+// requests are too, and the controller hears of it, so that another replica leads.
+// The stuck write itself can't be taken back; when it returns the partition serves
+// again, or follows whoever leads by then.
 func (m *ReplicaManager) watch() {
 	now := m.deps.RT.Now()
 	limit := model.Instant(m.deps.Broker.Own.IOStallTimeout)
+	told := false
 	for _, h := range m.All() {
 		since := model.Instant(h.busySince.Load())
 		if since == 0 || now.Mono-since < limit || !h.stalled.CompareAndSwap(false, true) {
@@ -36,6 +38,10 @@ func (m *ReplicaManager) watch() {
 			}
 			s.waiter.ProduceDone(s.slot, stalledResult())
 		}
+		told = true
+	}
+	if told {
+		m.trouble()
 	}
 }
 
@@ -44,6 +50,18 @@ func (h *Hosted) resumed() {
 	if h.stalled.Load() {
 		h.stalled.Store(false)
 		h.m.events.resumed(h)
+	}
+}
+
+// troubleDelivery tells Deps.Trouble after the loop's release.
+type troubleDelivery struct{ m *ReplicaManager }
+
+// Deliver implements loop.Delivery.
+func (d troubleDelivery) Deliver(model.Now) { d.m.trouble() }
+
+func (m *ReplicaManager) trouble() {
+	if m.deps.Trouble != nil {
+		m.deps.Trouble()
 	}
 }
 
