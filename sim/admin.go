@@ -16,8 +16,6 @@ type admin struct {
 	link
 	ending  bool
 	waiting bool
-	// unclean are topics whose leaders were once allowed to lose records.
-	unclean map[string]bool
 	topics  map[string]*wanted
 	names   []string // of topics, in a fixed order
 }
@@ -36,9 +34,9 @@ type wanted struct {
 }
 
 func newAdmin(w *World) *admin {
-	a := &admin{topics: make(map[string]*wanted), unclean: make(map[string]bool)}
+	a := &admin{topics: make(map[string]*wanted)}
 	a.link = link{world: w, lost: func(model.BrokerID) {}}
-	for _, name := range []string{"f0", "d0", "t0", "c0", "x0", "x1"} {
+	for _, name := range w.o.topics {
 		a.names = append(a.names, name)
 		a.topics[name] = &wanted{name: name, churn: isChurn(name)}
 	}
@@ -78,6 +76,9 @@ func (a *admin) act() {
 		a.move(c)
 		return
 	}
+	if len(w.machines) > 1 && w.clientRand.IntN(3) == 0 && a.relax(c) {
+		return
+	}
 	switch k := w.clientRand.IntN(4); {
 	case k == 0 && w.o.on[KindDelete]:
 		a.deleteRecords()
@@ -96,6 +97,7 @@ func (a *admin) change(c *conn) {
 	r := a.world.clientRand
 	t := a.topics[pick(r, []string{"x0", "x1"})]
 	switch {
+	case t == nil: // this world has no such topic
 	case t.unsure:
 	case !t.exists:
 		a.create(c, t)
@@ -148,7 +150,9 @@ func (a *admin) create(c *conn, t *wanted) {
 	o := &a.world.o
 	ct := kmsg.NewCreateTopicsRequestTopic()
 	ct.Topic, ct.NumPartitions, ct.ReplicationFactor = t.name, int32(1+r.IntN(2)), int16(o.replicas)
-	if r.IntN(6) == 0 {
+	if o.alone {
+		ct.NumPartitions = 1
+	} else if r.IntN(6) == 0 {
 		ct.ReplicationFactor = int16(1 + r.IntN(o.replicas))
 	}
 	config := map[string]string{}
@@ -156,7 +160,6 @@ func (a *admin) create(c *conn, t *wanted) {
 		config["min.insync.replicas"] = utoa(uint64(o.minISR))
 		if o.unclean && t.name == "c0" {
 			config["unclean.leader.election.enable"] = "true"
-			a.unclean[t.name] = true
 		}
 	}
 	switch t.name[0] {
@@ -221,19 +224,23 @@ func (a *admin) configure(c *conn, t *wanted) {
 		"message.timestamp.type": {"CreateTime", "LogAppendTime"}, "flush.messages": {"1", "3", "100"},
 		"retention.ms": {"-1", "100000000000"}, "compression.type": {"lz4", "snappy", "producer"},
 	}[key]
-	chosen := pick(r, value)
+	a.set(c, t, key, pick(r, value))
+}
+
+// set changes one setting of a topic.
+func (a *admin) set(c *conn, t *wanted, key, value string) {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, t.name
 	cc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	cc.Name, cc.Op, cc.Value = key, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(chosen)
+	cc.Name, cc.Op, cc.Value = key, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(value)
 	res.Configs = append(res.Configs, cc)
 	req.Resources = append(req.Resources, res)
-	a.do(c, t, req, int16(r.IntN(2)),
+	a.do(c, t, req, int16(a.world.clientRand.IntN(2)),
 		func(resp kmsg.Response) int16 {
 			return resp.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
 		},
-		func(kmsg.Response) { t.config[key] = chosen })
+		func(kmsg.Response) { t.config[key] = value })
 }
 
 // deleteRecords raises a log start.
@@ -335,8 +342,11 @@ func (a *admin) known(t *wanted) bool {
 	if len(w.machines) == 1 {
 		return t.era != w.era
 	}
-	return w.sim.Now()-t.asked > 4*adminTimeout*millisecond
+	return w.sim.Now()-t.asked > unsureFor
 }
+
+// unsureFor is how long a request may be under way whose answer nobody got.
+const unsureFor = 4 * adminTimeout * millisecond
 
 // checkImage compares the metadata with what was acknowledged.
 func (a *admin) checkImage() {

@@ -17,16 +17,48 @@ func (a *admin) move(c *conn) {
 	}
 	to := pick(w.clientRand, ts)
 	if w.clientRand.IntN(2) == 0 {
-		a.elect(c, to)
+		a.elect(c, to, 0)
 		return
 	}
 	a.reassign(c, to)
 }
 
-// elect asks for the election of the preferred leader.
-func (a *admin) elect(c *conn, to target) {
+// relax changes what a topic promises: how many must hold a record, or whether a
+// leader may be elected that lacks some. It reports whether it has done anything.
+func (a *admin) relax(c *conn) bool {
+	w, r := a.world, a.world.clientRand
+	t := a.topics[pick(r, a.names)]
+	if t.churn || !t.exists || t.unsure {
+		return false
+	}
+	switch k := pick(r, []Kind{KindMinISR, KindUnclean}); {
+	case !w.o.on[k]:
+		return false
+	case k == KindMinISR:
+		w.counts.kind[k]++
+		a.set(c, t, "min.insync.replicas", utoa(uint64(1+r.IntN(w.o.replicas))))
+	case r.IntN(2) == 0:
+		w.counts.kind[k]++
+		a.set(c, t, "unclean.leader.election.enable", pick(r, []string{"true", "false", "false"}))
+	default:
+		ts := w.targets()
+		to := pick(r, ts)
+		p := w.partOf(to)
+		if p == nil {
+			return false
+		}
+		w.counts.kind[k]++
+		p.sacrificed = w.sim.Now()
+		a.elect(c, to, 1)
+	}
+	return true
+}
+
+// elect asks for the election of the preferred leader, or with kind 1 for one
+// that may lose records.
+func (a *admin) elect(c *conn, to target, kind int8) {
 	req := kmsg.NewPtrElectLeadersRequest()
-	req.ElectionType, req.TimeoutMillis = 0, adminTimeout
+	req.ElectionType, req.TimeoutMillis = kind, adminTimeout
 	t := kmsg.NewElectLeadersRequestTopic()
 	t.Topic, t.Partitions = to.topic, []int32{to.partition}
 	req.Topics = append(req.Topics, t)

@@ -118,6 +118,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 		if s.Code == protocol.CodeKafkaStorageError && !r.excused() {
 			w.fail(0, "%v went offline on broker %d, whose disk is sound: %s", r.tp, m.id, s.Reason)
 		}
+		r.hurt = r.hurt || r.wiped // nothing makes it anew
 		return r
 	}
 	r.checkNumbers(old, s)
@@ -131,7 +132,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 	if r.frozen == m.lives && int64(s.Durable) > r.floor {
 		w.fail(13, "%v: durable up to %d on broker %d after a failed fsync, before it was %d", r.tp, s.Durable, m.id, r.floor)
 	}
-	r.end = max(r.end, int64(s.LogEnd))
+	r.end, r.reach = max(r.end, int64(s.LogEnd)), max(r.reach, int64(s.LogEnd))
 	if old != nil && s.RecoveryPoint < old.RecoveryPoint {
 		// A cut is on its way to the disk: what lies above may go from now on.
 		r.floor = min(r.floor, int64(s.RecoveryPoint))
@@ -139,6 +140,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 		r.floor = max(r.floor, int64(s.Durable))
 	}
 	r.part.maxStart = max(r.part.maxStart, int64(s.LogStart))
+	r.checkHolders(old, s)
 	r.rider.follow()
 	if r.leads() && (old == nil || old.Role != s.Role || old.LeaderEpoch != s.LeaderEpoch) {
 		r.reigns()
@@ -146,11 +148,51 @@ func (n *node) look(hosted *host.Hosted) *replica {
 	return r
 }
 
+// checkHolders checks, when a leader's high watermark has risen, that at least
+// min.insync.replicas brokers hold what is below, or have lost it honestly since;
+// on their disks for good, if the topic says so. The leader's word on them is not
+// taken, but for how many there are to be, which a reassignment under way, or a
+// change of the setting, reaches it with when it reaches it; see checkMinISR.
+func (r *replica) checkHolders(old, s *host.State) {
+	w, p := r.m.world, r.part
+	if len(w.machines) == 1 || isChurn(r.tp.Topic) || s.Role != partition.Leader || s.View == nil ||
+		old == nil || old.Role != partition.Leader || old.LeaderEpoch != s.LeaderEpoch || s.HighWatermark <= old.HighWatermark {
+		return
+	}
+	holders, least := 0, min(s.MinISR, old.MinISR)
+	for _, m := range w.machines {
+		if o := m.find(p); o != nil && o.reach >= int64(s.HighWatermark) && (!isFlush(r.tp.Topic) || o.floor >= int64(s.HighWatermark)) {
+			holders++
+		}
+	}
+	if holders < least {
+		w.fail(8, "%v: the high watermark of broker %d rises from %d to %d, %d brokers hold that, want %d", r.tp, r.m.id, old.HighWatermark, s.HighWatermark, holders, least)
+	}
+}
+
+// checkMinISR checks in a world at rest that the leaders go by the
+// min.insync.replicas that the metadata says.
+func (w *World) checkMinISR() {
+	for _, p := range w.h.order {
+		reg := w.registration(p)
+		if reg == nil {
+			continue
+		}
+		r := w.replicaOf(p, reg.Leader)
+		if r == nil || r.state == nil || !r.leads() {
+			continue
+		}
+		if want := min(minISR(w.meta.img, p.tp.Topic), len(reg.Replicas)); r.state.MinISR != want {
+			w.fail(8, "%v: broker %d waits for %d replicas, the setting is %d of %d", p.tp, r.m.id, r.state.MinISR, want, len(reg.Replicas))
+		}
+	}
+}
+
 // excused reports whether the world did something to a replica that explains
 // why it is offline.
 func (r *replica) excused() bool {
 	m := r.m
-	return r.hit || r.drop || r.hurt || m.dirHit == m.lives ||
+	return r.hit || r.drop || r.hurt || r.wiped || m.dirHit == m.lives ||
 		m.fullLife == m.lives && r.host != nil && !r.online // loaded or made on a full disk
 }
 
@@ -199,6 +241,7 @@ func (r *replica) truncated(to int64) {
 		}
 	}
 	r.cut(to)
+	r.reach = min(r.reach, to)
 }
 
 // reigns is told that a replica leads in an epoch from now on.
@@ -300,7 +343,7 @@ func (r *replica) loaded(s *host.State) {
 	if !fresh {
 		r.compare(s, "after the start")
 	}
-	r.drop = false
+	r.drop, r.wiped = false, false
 }
 
 // partOf finds a replica by name or id as the node has it now; nil if it has

@@ -25,6 +25,7 @@ type link struct {
 	stale   bool // the leaders are to be asked for
 	asking  bool
 	askAt   model.Instant // not before
+	hasty   bool          // it has the seed's patience
 	// lost is called when a connection broke, before a new one is made.
 	lost func(b model.BrokerID)
 }
@@ -112,12 +113,17 @@ func (l *link) ask(c *conn) {
 }
 
 // answerMax is how long a client waits for an answer before it gives up the
-// connection.
+// connection, if it is not in a hurry.
 const answerMax = 30 * second
 
-// watch cuts the connection if a request is not answered in time.
+// watch cuts the connection if a request is not answered before the client's
+// patience is over.
 func (l *link) watch(c *conn, done *bool) {
-	l.world.at(answerMax, func() {
+	patience := answerMax
+	if l.world.phase == safety && l.hasty {
+		patience = model.Instant(l.world.o.patience)
+	}
+	l.world.at(patience, func() {
 		if !*done && !c.dead {
 			l.world.trace.line("client     gives up a connection without answers")
 			c.cut()
@@ -172,12 +178,14 @@ func (w *World) exists(t target) bool {
 	return w.image().Topic(t.topic) != nil
 }
 
-// hurt reports whether a replica of a target is honestly damaged, so that
-// perhaps nothing can be done there any more.
+// hurt reports whether so much of a target is honestly damaged that perhaps
+// nothing can be done there any more: one replica, and no other leads with enough members.
 func (w *World) hurt(t target) bool {
 	for _, m := range w.machines {
 		if r := m.at(model.TopicPartition{Topic: t.topic, Partition: t.partition}); r != nil && r.hurt {
-			return true
+			if reg := w.registration(r.part); reg == nil || reg.Leader == model.NoLeader || reg.Leader == m.id || len(reg.ISR) < minISR(w.meta.img, t.topic) {
+				return true
+			}
 		}
 	}
 	return false

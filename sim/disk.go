@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -162,7 +163,7 @@ func (m *machine) end(kind death, cut func(int) int) {
 
 // downtime draws how long a process is down.
 func (w *World) downtime() model.Instant {
-	mean := 30 * millisecond
+	mean := model.Instant(w.o.brief)
 	if len(w.machines) > 1 && w.phase == safety && w.nodeRand.IntN(3) == 0 {
 		mean = model.Instant(w.o.downtime)
 	}
@@ -181,4 +182,37 @@ func dirOf(path string) (tp model.TopicPartition, ok bool) {
 	}
 	tp, _, ok = log.ParseDirName(dir)
 	return tp, ok
+}
+
+// wipe takes a replica's directory away before the process starts, sometimes: not
+// the only one that is known to be complete.
+func (m *machine) wipe(r *rand.Rand) {
+	w := m.world
+	if r.IntN(4) > 0 || len(m.replicas) == 0 {
+		return
+	}
+	rep := pick(r, m.replicas)
+	reg := w.registration(rep.part)
+	if rep.part.gone || reg == nil || !reg.HasReplica(m.id) || rep.life == 0 || !w.othersWhole(rep) {
+		return
+	}
+	dir := partDir(rep.tp)
+	if m.disk.RemoveAll(dir) != nil || m.disk.SyncDir(dataDir) != nil {
+		return
+	}
+	w.counts.kind[KindWipe]++
+	m.line("wiped      %v", rep.tp)
+	rep.cut(0)
+	rep.lossy, rep.tainted, rep.dark, rep.wiped = true, true, true, true
+}
+
+// othersWhole reports whether a replica is not needed: a member of the ISR
+// besides it has all that was acknowledged, and has lost nothing.
+func (w *World) othersWhole(r *replica) bool {
+	for _, b := range w.registration(r.part).ISR {
+		if o := w.replicaOf(r.part, b); o != nil && o != r && !o.unsound() && o.end >= r.part.acked {
+			return true
+		}
+	}
+	return false
 }

@@ -10,6 +10,7 @@ import (
 // the process die twice in a row: recovering twice is recovering once.
 func (w *World) finalCheck() {
 	w.deepCheck()
+	w.checkMinISR()
 	kind := deathKill
 	if w.nemesisRand.IntN(2) == 0 {
 		kind = deathPower

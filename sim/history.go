@@ -64,6 +64,8 @@ type part struct {
 	stale bool
 	// gone: its topic was deleted.
 	gone bool
+	// sacrificed is when an unclean election was last asked for, 0 if it never was.
+	sacrificed model.Instant
 	// maxStart is the greatest log start that was ever seen.
 	maxStart int64
 	// uncleanEpoch is the leader epoch of the last election that may have lost
@@ -89,6 +91,9 @@ type replica struct {
 	// end is the greatest log end that was published and not lost or truncated
 	// since.
 	end int64
+	// reach is like end, but what was lost honestly still counts until the replica
+	// is taken into the ISR anew: it had it.
+	reach int64
 	// floor: below it everything was said to be on the disk for good.
 	floor int64
 	// loadedPoint is the recovery point that this incarnation began with.
@@ -108,6 +113,8 @@ type replica struct {
 	// holed: a hole in it can't be told from compaction's work, so the broker
 	// serves it.
 	holed bool
+	// wiped: its directory was taken away, and it has not been made anew.
+	wiped bool
 	// removed: it was taken out of the assignment; a log that comes after is
 	// another.
 	removed bool
@@ -121,8 +128,9 @@ type replica struct {
 	host   *host.Hosted // of the running incarnation, nil if it has none
 	state  *host.State  // as last looked at
 	rider  *counter     // what rides on it, in the running incarnation
-	// shortEnd is where the files ended, when that was below the log's end.
-	shortEnd int64
+	// cutting: a cut is on its way to the disk, so the files may be ahead of the
+	// state.
+	cutting bool
 	// batches are those of the last look at the files, from the log start on.
 	batches []stored
 }
@@ -132,6 +140,11 @@ type stored struct {
 	base, last int64
 	epoch      int32
 	crc        uint32
+}
+
+// unsound reports whether something of it may be missing that was there.
+func (r *replica) unsound() bool {
+	return r.tainted || r.hurt || r.hit || r.drop || r.wiped
 }
 
 // newPayload makes an id.

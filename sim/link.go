@@ -2,6 +2,7 @@ package sim
 
 import (
 	"io"
+	"math/rand/v2"
 	"slices"
 	"syscall"
 
@@ -106,6 +107,9 @@ func (s *stream) Write(frame []byte) {
 	w.hash.add(uint64(s.from.m.id), uint64(s.to.id), sum(frame))
 	q := &s.requests
 	q.last = max(q.last, w.sim.Now()+s.passes(s.from.m.id, s.to.id))
+	if req := s.wish(frame); req != nil && len(req.Topics) > 0 {
+		w.act(KindAlter, func(r *rand.Rand) { s.altering(r, req) })
+	}
 	q.pieces = append(q.pieces, piece{q.last, frame})
 	w.at(q.last-w.sim.Now(), s.arrive)
 }
@@ -276,6 +280,34 @@ func (n *net) reset(a, b model.BrokerID) {
 			s.tell(syscall.ECONNRESET)
 		}
 	}
+}
+
+// orphan gives up the connections from one machine to another at their opener's
+// end. What it has sent is in the other's kernel and is read much later, behind
+// what comes over new connections meanwhile; nobody takes the answers.
+func (n *net) orphan(r *rand.Rand, from, to model.BrokerID) {
+	w := n.world
+	for _, s := range slices.Clone(n.streams) {
+		if s.from.m.id != from || s.to.id != to || s.local == nil || s.there {
+			continue
+		}
+		late := exp(r, pick(r, []model.Instant{30 * millisecond, 300 * millisecond, second}))
+		w.trace.line("net        %d gives up a connection of class %s to %d; what it sent comes %d ms later", from, s.class, to, late/millisecond)
+		s.orphaned(late)
+	}
+}
+
+// orphaned ends a connection at its opener's end; what is under way comes late.
+func (s *stream) orphaned(late model.Instant) {
+	w := s.net.world
+	q := &s.requests
+	for i := range q.pieces {
+		q.pieces[i].at += late
+		w.at(q.pieces[i].at-w.sim.Now(), s.arrive)
+	}
+	q.last = max(q.last, w.sim.Now()) + late
+	s.hangUp()
+	s.from.rt.After(0, do(func() { s.down(syscall.ECONNRESET) }))
 }
 
 // gone ends the connections of an incarnation that has ended. The other ends

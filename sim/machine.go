@@ -23,9 +23,10 @@ type machine struct {
 	bootID int   // lives of the kernel
 	wall   model.Timestamp
 
-	dark     bool // no power: nothing answers, not even its kernel
-	filled   bool // the disk is full now
-	fullLife int  // the last incarnation that saw a full disk
+	held     model.Instant // until when the process is not started again
+	dark     bool          // no power: nothing answers, not even its kernel
+	filled   bool          // the disk is full now
+	fullLife int           // the last incarnation that saw a full disk
 
 	replicas []*replica // what its disk is known to hold, in the order of their first appearance
 	// newHit are partitions that were hit before the checkers knew of them.
@@ -84,7 +85,7 @@ func (m *machine) replica(p *part) *replica {
 			return r
 		}
 	}
-	r := &replica{m: m, part: p, tp: p.tp, shortEnd: -1}
+	r := &replica{m: m, part: p, tp: p.tp}
 	r.hit = m.newHit[p.tp]
 	r.dark, r.tainted = m.powerCut, m.powerCut
 	delete(m.newHit, p.tp)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
@@ -69,11 +70,15 @@ func (t *meta) step(old, img *metadata.Image) {
 	w := t.world
 	for topic := range img.Topics() {
 		before := old.TopicByID(topic.ID)
+		cleared := before != nil && !t.gapped && minISR(old, topic.Name) != minISR(img, topic.Name)
 		for i, reg := range topic.Partitions {
 			id := model.TopicIDPartition{TopicID: topic.ID, Partition: int32(i)}
 			var was *metadata.PartitionRegistration
 			if before != nil {
 				was = before.Partition(int32(i))
+			}
+			if cleared && len(reg.ELR) > 0 {
+				w.fail(9, "%s-%d: ELR %v after a change of min.insync.replicas at %v, before that %v", topic.Name, i, reg.ELR, img.At(), was.ELR)
 			}
 			if was == reg || was != nil && was.PartitionEpoch == reg.PartitionEpoch && was.LeaderEpoch == reg.LeaderEpoch &&
 				was.Leader == reg.Leader && slices.Equal(was.ISR, reg.ISR) && slices.Equal(was.ELR, reg.ELR) {
@@ -81,6 +86,7 @@ func (t *meta) step(old, img *metadata.Image) {
 			}
 			p := w.h.part(id, model.TopicPartition{Topic: topic.Name, Partition: int32(i)})
 			t.partition(p, was, reg, old, img)
+			w.react(p, was, reg)
 			w.trace.line("meta       %-12s %v leader=%d e%d p%d isr=%v elr=%v known=%v replicas=%v adding=%v removing=%v", p.tp, img.At(),
 				reg.Leader, reg.LeaderEpoch, reg.PartitionEpoch, reg.ISR, reg.ELR, reg.LastKnown, reg.Replicas, reg.Adding, reg.Removing)
 		}
@@ -125,7 +131,7 @@ func (t *meta) partition(p *part, was, reg *metadata.PartitionRegistration, old,
 	case reg.LeaderEpoch < was.LeaderEpoch, reg.LeaderEpoch == was.LeaderEpoch && reg.Leader != was.Leader:
 		w.fail(6, "%v: leader %d of epoch %d after leader %d of epoch %d", p.tp, reg.Leader, reg.LeaderEpoch, was.Leader, was.LeaderEpoch)
 	}
-	t.election(p, was, reg)
+	t.election(p, was, reg, old, img)
 	for _, b := range was.Replicas {
 		if r := w.replicaOf(p, b); r != nil && !reg.HasReplica(b) {
 			r.removed = true
@@ -140,9 +146,18 @@ func (t *meta) partition(p *part, was, reg *metadata.PartitionRegistration, old,
 	// A seat that is taken anew, through the leader, is clean.
 	for _, b := range reg.ISR {
 		if r := w.replicaOf(p, b); r != nil && !was.InISR(b) && reg.Leader != b && sameLife(old, img, b) {
-			r.tainted = false
+			r.tainted, r.reach = false, r.end
 		}
 	}
+}
+
+// minISR is a topic's min.insync.replicas in an image.
+func minISR(img *metadata.Image, topic string) int {
+	n, err := strconv.Atoi(img.Config(metadata.TopicResource, topic)["min.insync.replicas"])
+	if err != nil {
+		return 1
+	}
+	return n
 }
 
 // sameLife reports whether a broker did not register between two images.
@@ -160,7 +175,7 @@ func (w *World) replicaOf(p *part, b model.BrokerID) *replica {
 
 // election judges a new reign: a clean one keeps all, another must have been
 // without a choice.
-func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration) {
+func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, img *metadata.Image) {
 	w := t.world
 	if reg.LeaderEpoch != was.LeaderEpoch {
 		w.era++
@@ -175,7 +190,7 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration) {
 		return // one that is dark has yet to say so, and can't lead before
 	case r != nil && !r.tainted && r.end >= p.acked && (was.Reassigning() || reg.PartitionEpoch > was.PartitionEpoch+1):
 		return // it came into the ISR in the same entry
-	case !sound, t.gapped, p.excusesUnclean(w):
+	case !sound, t.gapped, p.mayLose(w, old), p.mayLose(w, img):
 	default:
 		w.fail(9, "%v: broker %d leads epoch %d; the ISR was %v, the ELR %v, and another of them had lost nothing", p.tp, reg.Leader, reg.LeaderEpoch, was.ISR, was.ELR)
 	}
@@ -186,9 +201,13 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration) {
 	w.trace.line("unclean    %v: broker %d leads epoch %d; entitled were %v", p.tp, reg.Leader, reg.LeaderEpoch, entitled)
 }
 
-// excusesUnclean reports whether someone chose that the partition may lose
-// records.
-func (p *part) excusesUnclean(w *World) bool { return w.admin.unclean[p.tp.Topic] }
+// mayLose reports whether someone chose that the partition may lose records: by
+// the topic's setting in an image, or by asking for an unclean election not long
+// ago.
+func (p *part) mayLose(w *World, img *metadata.Image) bool {
+	return img.Config(metadata.TopicResource, p.tp.Topic)["unclean.leader.election.enable"] == "true" ||
+		p.sacrificed > 0 && w.sim.Now()-p.sacrificed < unsureFor
+}
 
 // anySound reports whether some member of ISR or ELR has lost nothing.
 func (w *World) anySound(p *part, reg *metadata.PartitionRegistration) bool {

@@ -1,24 +1,89 @@
 package sim
 
-import "github.com/tidemark/tidemark/internal/model"
+import (
+	"math/rand/v2"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+)
+
+// act is one thing that the nemesis does. Each has chance of its own, by its
+// kind and number, so that leaving one out changes nothing of the others.
+func (w *World) act(k Kind, do func(r *rand.Rand)) {
+	w.acts[k]++
+	n := w.acts[k]
+	if w.phase != safety || !w.o.on[k] || w.o.skips(k, n) {
+		return
+	}
+	w.trace.line("act        %s:%d", k, n)
+	do(rand.New(rand.NewPCG(w.o.Seed, uint64(k)<<32+n)))
+}
 
 // disturb does one disturbing thing and plans the next.
 func (w *World) disturb() {
 	if w.phase != safety {
 		return
 	}
-	k := Kind(w.nemesisRand.IntN(int(kindCount)))
+	if w.breathless() {
+		w.at(exp(w.nemesisRand, model.Instant(w.o.unrest)), w.disturb)
+		return
+	}
+	k := KindKill
+	if n := len(w.o.drawn); n > 0 {
+		k = pick(w.nemesisRand, w.o.drawn)
+	}
 	m := pick(w.nemesisRand, w.machines)
-	if w.o.on[k] && k != KindMove && (m.node != nil || k.ofCluster()) {
-		w.disturbance(k, m)
+	if w.nemesisRand.IntN(3) > 0 && k.chosen() {
+		if of := w.seated(); len(of) > 0 {
+			m = pick(w.nemesisRand, of)
+		}
+	}
+	if m.node != nil || k.ofCluster() {
+		w.act(k, func(r *rand.Rand) { w.disturbance(r, k, m) })
 	}
 	w.at(exp(w.nemesisRand, model.Instant(w.o.unrest)), w.disturb)
 }
 
-func (w *World) disturbance(k Kind, m *machine) {
-	r := w.nemesisRand
+// breathless reports whether the cluster has done nothing for its clients for so
+// long that more disturbance would show nothing.
+func (w *World) breathless() bool {
+	return w.sim.Now()-w.lastAck > 500*millisecond && w.nemesisRand.IntN(20) > 0
+}
+
+// seated are the machines that hold the victim, if the nemesis keeps to one.
+func (w *World) seated() (of []*machine) {
+	p := w.victim()
+	if p == nil || !w.o.focus {
+		return nil
+	}
+	for _, b := range w.registration(p).Replicas {
+		of = append(of, w.machine(b))
+	}
+	return of
+}
+
+// victim is the partition that stories are about, nil if there is none yet: the
+// first of those with several replicas.
+func (w *World) victim() *part {
+	for _, p := range w.h.order {
+		if reg := w.registration(p); !p.gone && !isChurn(p.tp.Topic) && reg != nil && len(reg.Replicas) > 1 {
+			return p
+		}
+	}
+	return nil
+}
+
+// registration is what the newest metadata says of a partition, nil if nothing.
+func (w *World) registration(p *part) *metadata.PartitionRegistration {
+	if w.meta.img == nil {
+		return nil
+	}
+	return w.meta.img.PartitionByID(p.id)
+}
+
+func (w *World) disturbance(r *rand.Rand, k Kind, m *machine) {
 	if k.ofCluster() {
-		w.clusterDisturbance(k, m)
+		w.clusterDisturbance(r, k, m)
 		return
 	}
 	n := m.node
@@ -30,7 +95,7 @@ func (w *World) disturbance(k Kind, m *machine) {
 		w.counts.kind[k]++
 		m.end(deathPower, nil)
 	case KindKillMid, KindPowerMid:
-		m.planDeath(100)
+		m.planDeath(r, k)
 	case KindStop:
 		w.counts.kind[k]++
 		n.stop()
@@ -68,24 +133,30 @@ func (w *World) disturbance(k Kind, m *machine) {
 }
 
 // clusterDisturbance is a fault of several nodes or of the network between them.
-func (w *World) clusterDisturbance(k Kind, m *machine) {
-	r := w.nemesisRand
+func (w *World) clusterDisturbance(r *rand.Rand, k Kind, m *machine) {
+	other := pick(r, w.machines)
+	if of := w.seated(); len(of) > 0 && r.IntN(2) == 0 {
+		other = pick(r, of)
+	}
 	switch k {
 	case KindPartition:
 		w.counts.kind[k]++
 		w.net.split(r)
 	case KindOneWay:
 		w.counts.kind[k]++
-		w.net.block(m.id, pick(r, w.machines).id, exp(r, second))
+		w.net.block(m.id, other.id, exp(r, second))
 	case KindClog:
 		w.counts.kind[k]++
-		w.net.clog(m.id, pick(r, w.machines).id, exp(r, second))
+		w.net.clog(r, m.id, other.id, exp(r, second))
 	case KindReset:
 		w.counts.kind[k]++
-		w.net.reset(m.id, pick(r, w.machines).id)
+		w.net.reset(m.id, other.id)
+	case KindLate:
+		w.counts.kind[k]++
+		w.net.orphan(r, m.id, other.id)
 	case KindLaggard:
 		w.counts.kind[k]++
-		w.net.lag(m.id, exp(r, 2*second))
+		w.net.lag(r, m.id, exp(r, pick(r, []model.Instant{second, 2 * second, 5 * second})))
 	case KindLeader:
 		if m = w.foremost(r.IntN(3) == 0); m == nil {
 			return
@@ -99,6 +170,11 @@ func (w *World) clusterDisturbance(k Kind, m *machine) {
 			if m.node != nil && (all || r.IntN(2) == 0) {
 				m.end(deathPower, nil)
 			}
+		}
+	case KindStory:
+		if p := w.victim(); p != nil {
+			w.counts.kind[k]++
+			w.story(r, p)
 		}
 	}
 }
@@ -144,12 +220,14 @@ func (w *World) heal() {
 }
 
 func (m *machine) heal() {
-	r := m.world.nemesisRand
+	r := m.world.nodeRand
 	hits := m.faults.hits
 	m.faults.errors, m.faults.countdown = 0, 0
 	m.fill(-1)
+	m.held = 0
 	n := m.node
 	if n == nil {
+		m.world.at(exp(r, 30*millisecond), m.boot)
 		return
 	}
 	n.stalled = 0

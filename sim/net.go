@@ -64,8 +64,8 @@ func (n *net) block(from, to model.BrokerID, d model.Instant) {
 }
 
 // clog slows a direction down for a while.
-func (n *net) clog(from, to model.BrokerID, d model.Instant) {
-	by := pick(n.world.nemesisRand, []model.Instant{20 * millisecond, 100 * millisecond, 500 * millisecond})
+func (n *net) clog(r *rand.Rand, from, to model.BrokerID, d model.Instant) {
+	by := pick(r, []model.Instant{20 * millisecond, 100 * millisecond, 500 * millisecond})
 	n.world.trace.line("net        %d to %d is slow by %d ms for %d ms", from, to, by/millisecond, d/millisecond)
 	n.slow[from][to] = slowness{n.world.sim.Now() + d, by}
 }
@@ -109,8 +109,8 @@ func (n *net) heal() {
 }
 
 // lag delays what a machine hears of the metadata, for a while.
-func (n *net) lag(b model.BrokerID, d model.Instant) {
-	by := pick(n.world.nemesisRand, []model.Instant{100 * millisecond, 400 * millisecond, second})
+func (n *net) lag(r *rand.Rand, b model.BrokerID, d model.Instant) {
+	by := pick(r, []model.Instant{100 * millisecond, 400 * millisecond, second, 3 * second})
 	n.world.trace.line("net        broker %d hears of the metadata %d ms late for %d ms", b, by/millisecond, d/millisecond)
 	n.laggards[b] = slowness{n.world.sim.Now() + d, by}
 }

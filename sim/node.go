@@ -50,6 +50,11 @@ func (m *machine) boot() {
 	if m.node != nil || w.phase == over {
 		return
 	}
+	if wait := m.held - w.sim.Now(); wait > 0 && w.phase == safety {
+		w.at(wait, m.boot)
+		return
+	}
+	w.act(KindWipe, func(r *rand.Rand) { m.wipe(r) })
 	m.lives++
 	w.counts.boots++
 	w.era++
@@ -80,25 +85,30 @@ func (m *machine) boot() {
 		w.fail(0, "broker.New: %v", err)
 	}
 	n.broker = b
-	m.planDeath(15)
+	m.mayDie(15)
 	if err := b.Boot(func(err error) { n.booted(err) }); err != nil && m.faults.dying == deathNone {
 		n.failed(fmt.Errorf("boot: %w", err))
 	}
 }
 
-// planDeath has the process die at one of its next disk operations, in so many
-// percent of the cases.
-func (m *machine) planDeath(percent int) {
-	w := m.world
-	kill, power := w.o.on[KindKillMid], w.o.on[KindPowerMid]
-	if w.phase != safety || !kill && !power || w.nemesisRand.IntN(100) >= percent {
-		return
+// mayDie plans a death in so many percent of the cases.
+func (m *machine) mayDie(percent int) {
+	for _, k := range []Kind{KindKillMid, KindPowerMid} {
+		m.world.act(k, func(r *rand.Rand) {
+			if r.IntN(200) < percent {
+				m.planDeath(r, k)
+			}
+		})
 	}
+}
+
+// planDeath has the process die at one of its next disk operations.
+func (m *machine) planDeath(r *rand.Rand, k Kind) {
 	m.faults.plan = deathKill
-	if !kill || power && w.nemesisRand.IntN(2) == 0 {
+	if k == KindPowerMid {
 		m.faults.plan = deathPower
 	}
-	m.faults.countdown = 1 + w.nemesisRand.IntN(pick(w.nemesisRand, []int{5, 30, 100}))
+	m.faults.countdown = 1 + r.IntN(pick(r, []int{5, 30, 100}))
 }
 
 // failed ends a process that says that it can't go on.
@@ -174,7 +184,7 @@ func (n *node) drain() {
 	for _, c := range slices.Clone(n.conns) {
 		c.local.Drain()
 	}
-	w.at(exp(w.nemesisRand, 30*millisecond), func() {
+	w.at(exp(w.nodeRand, 30*millisecond), func() {
 		if m.node != n {
 			return
 		}
@@ -185,7 +195,7 @@ func (n *node) drain() {
 			}
 		}
 		w.held = slices.DeleteFunc(w.held, func(h held) bool { return h.node == n })
-		m.planDeath(25)
+		m.mayDie(25)
 		for _, c := range n.conns {
 			c.local.Close()
 		}

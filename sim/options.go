@@ -3,90 +3,12 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/tidemark/tidemark/internal/config"
 	"github.com/tidemark/tidemark/internal/model"
 )
-
-// Kind is a kind of fault or of disturbance that a seed may have, and that can
-// be left out with --without.
-type Kind uint8
-
-// The kinds.
-const (
-	KindKill    Kind = iota // the process dies between two events
-	KindKillMid             // the process dies at a disk operation, perhaps with that write torn
-	KindPower               // the machine loses power between two events
-	KindPowerMid
-	KindStop   // an orderly stop and a start
-	KindEIO    // a write, read or directory operation fails
-	KindFsync  // an fsync fails, and the pages are gone
-	KindFull   // the disk is full for a while
-	KindFlush  // fsyncs take their time
-	KindWrite  // appends are done later than they were decided
-	KindStall  // fsyncs and appends take seconds for a while
-	KindClock  // the wall clock jumps
-	KindCut    // connections break
-	KindAdmin  // topics come, grow, change and go
-	KindDelete // DeleteRecords
-	KindInit   // producers ask for new ids
-	// In clusters only.
-	KindPartition // the network falls into parts that don't reach each other
-	KindOneWay    // one direction between two nodes is blocked
-	KindClog      // one direction between two nodes is slow
-	KindReset     // connections between nodes break
-	KindLaggard   // one node is late to hear of the metadata
-	KindLeader    // whoever leads most, or leads the quorum, dies, again and again
-	KindMove      // replicas are reassigned, leaders elected
-	KindBlackout  // several machines lose power at once
-	kindCount
-)
-
-// String returns the kind's name on the command line.
-func (k Kind) String() string {
-	return [...]string{"kill", "midkill", "power", "midpower", "stop", "eio", "fsync", "full", "slowflush",
-		"slowwrite", "stall", "clock", "cut", "admin", "delete", "init",
-		"partition", "oneway", "clog", "reset", "laggard", "leader", "move", "blackout"}[k]
-}
-
-// Kinds returns all kinds.
-func Kinds() []Kind {
-	ks := make([]Kind, kindCount)
-	for i := range ks {
-		ks[i] = Kind(i)
-	}
-	return ks
-}
-
-// ParseKinds reads a comma-separated list of kinds.
-func ParseKinds(s string) ([]Kind, error) {
-	var ks []Kind
-	for name := range strings.SplitSeq(s, ",") {
-		if name = strings.TrimSpace(name); name == "" {
-			continue
-		}
-		i := slices.IndexFunc(Kinds(), func(k Kind) bool { return k.String() == name })
-		if i < 0 {
-			return nil, fmt.Errorf("no fault kind %q; there are %s", name, joinKinds(Kinds()))
-		}
-		ks = append(ks, Kind(i))
-	}
-	return ks, nil
-}
-
-func joinKinds(ks []Kind) string {
-	names := make([]string, len(ks))
-	for i, k := range ks {
-		names[i] = k.String()
-	}
-	return strings.Join(names, ",")
-}
-
-// ofCluster reports whether the kind needs several brokers.
-func (k Kind) ofCluster() bool { return k >= KindPartition }
 
 // Options are what a seed makes of the world. All but Seed, Events, Until, Nodes
 // and Without are drawn from the seed.
@@ -100,8 +22,11 @@ type Options struct {
 	Nodes int
 	// Without are kinds left out whatever the seed says.
 	Without []Kind
+	// Skip are the acts of the nemesis, counted from 1, that don't take place.
+	Skip []Span
 
-	on [kindCount]bool
+	on    [kindCount]bool
+	drawn []Kind // those on that the nemesis draws from
 
 	segmentBytes  int32
 	indexInterval int32
@@ -128,7 +53,21 @@ type Options struct {
 	downtime time.Duration // mean of a long one
 	unclean  bool          // some topics may have unclean leaders
 	riders   bool          // a state machine rides on every partition
+
+	topics    []string      // those that there are
+	alone     bool          // each topic has one partition
+	focus     bool          // the nemesis keeps to one partition's replicas
+	reflex    int           // how many percent of the metadata's steps it answers
+	patience  time.Duration // how long producers wait for an answer
+	fetchMax  int32         // bytes of one partition in a follower's fetch
+	rebalance time.Duration // between looks for leaders that are not the preferred ones
+	brief     time.Duration // mean of a short downtime
+	plain     bool          // most producers don't wait for all
 }
+
+// allTopics are the topics of a world that has them all: see isFlush,
+// isAppendTime, isChurn.
+var allTopics = []string{"f0", "d0", "t0", "c0", "x0", "x1"}
 
 // DefaultEvents is the length of the safety phase.
 const DefaultEvents = 20_000
@@ -140,9 +79,6 @@ func (o *Options) draw(r *rand.Rand) {
 	few := 1 + r.IntN(100) // how many percent of the kinds this seed has
 	for i := range o.on {
 		o.on[i] = r.IntN(100) < max(few, 25)
-	}
-	for _, k := range o.Without {
-		o.on[k] = false
 	}
 	ms := time.Millisecond
 	o.segmentBytes = pick(r, []int32{300, 700, 2000, 8000, 64000, 1 << 20})
@@ -156,12 +92,20 @@ func (o *Options) draw(r *rand.Rand) {
 	o.spare = pick(r, []time.Duration{0, ms / 10, ms})
 	o.flush = pick(r, []time.Duration{ms / 5, 2 * ms, 20 * ms})
 	o.write = pick(r, []time.Duration{ms / 10, ms, 5 * ms})
-	o.unrest = pick(r, []time.Duration{100 * ms, 300 * ms, 800 * ms})
+	o.unrest = pick(r, []time.Duration{100 * ms, 300 * ms, 1000 * ms})
 	o.batchMax = 1 + r.IntN(6)
 	o.padMax = pick(r, []int{20, 100, 400, 1500})
 	// A batch must fit into a segment.
 	o.segmentBytes = max(o.segmentBytes, int32(headerLen+o.batchMax*(o.padMax+32)))
 	o.drawCluster(r)
+	for _, k := range o.Without {
+		o.on[k] = false
+	}
+	for i, on := range o.on {
+		if k := Kind(i); on && k.drawn() {
+			o.drawn = append(o.drawn, k)
+		}
+	}
 }
 
 // drawCluster draws the shape of the cluster.
@@ -180,12 +124,29 @@ func (o *Options) drawCluster(r *rand.Rand) {
 	o.downtime = pick(r, []time.Duration{300 * ms, 1000 * ms, 4000 * ms})
 	o.unclean = r.IntN(4) == 0
 	o.riders = r.IntN(2) == 0
+	o.topics, o.patience, o.brief = allTopics, 30_000*ms, 30*ms
 	if o.nodes == 1 {
 		o.voters, o.replicas, o.minISR = 1, 1, 1
 		for k := range o.on {
 			o.on[k] = o.on[k] && !Kind(k).ofCluster()
 		}
 		return
+	}
+	o.reflex = pick(r, []int{5, 20, 40, 70})
+	o.focus = r.IntN(3) > 0
+	o.patience = pick(r, []time.Duration{100 * ms, 1000 * ms, 30_000 * ms})
+	o.fetchMax = pick(r, []int32{1, 1000, 1 << 20})
+	o.rebalance = pick(r, []time.Duration{1000 * ms, 5000 * ms, 300_000 * ms})
+	o.brief = pick(r, []time.Duration{10 * ms, 30 * ms, 200 * ms})
+	o.plain = r.IntN(3) == 0
+	if r.IntN(3) > 0 { // what is spread over many partitions meets none of them often
+		o.alone = true
+		o.topics = pick(r, [][]string{{"d0"}, {"d0"}, {"f0"}, {"d0", "f0"}, {"d0", "c0"}, {"d0", "x0"}, {"t0"}})
+	}
+	if r.IntN(2) == 0 { // the hard orders of faults
+		for _, k := range []Kind{KindKill, KindPower, KindReflex, KindStory, KindAlter} {
+			o.on[k] = o.on[k] || r.IntN(3) > 0
+		}
 	}
 	for _, k := range []Kind{KindEIO, KindFsync, KindFull} { // a later step
 		o.on[k] = false
@@ -205,6 +166,8 @@ func (o *Options) cluster(b *config.Broker) {
 	b.Quorum.ElectionTimeout, b.Quorum.HeartbeatInterval = o.election, o.election/5
 	b.Replication.LagMax = o.lag
 	b.Replication.FetchWaitMax = min(b.Replication.FetchWaitMax, o.lag/2)
+	b.Replication.FetchMaxBytes = o.fetchMax
+	b.Quorum.LeaderRebalanceInterval = o.rebalance
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
@@ -217,8 +180,9 @@ func (o *Options) String() string {
 			on = append(on, Kind(i))
 		}
 	}
-	return fmt.Sprintf("seed=%d kinds=%s segment=%d index=%d checkpoints=%v metadata=%d producers=%d consumers=%d think=%v latency=%v spare=%v flush=%v write=%v unrest=%v batch=%d pad=%d nodes=%d voters=%d replicas=%d minisr=%d session=%v lag=%v election=%v downtime=%v unclean=%v riders=%v",
+	return fmt.Sprintf("seed=%d kinds=%s segment=%d index=%d checkpoints=%v metadata=%d producers=%d consumers=%d think=%v latency=%v spare=%v flush=%v write=%v unrest=%v batch=%d pad=%d nodes=%d voters=%d replicas=%d minisr=%d session=%v lag=%v election=%v downtime=%v unclean=%v riders=%v topics=%s alone=%v focus=%v reflex=%d patience=%v fetch=%d rebalance=%v brief=%v plain=%v",
 		o.Seed, joinKinds(on), o.segmentBytes, o.indexInterval, o.checkpoints, o.metadataBytes, o.producers, o.consumers,
 		o.think, o.latency, o.spare, o.flush, o.write, o.unrest, o.batchMax, o.padMax,
-		o.nodes, o.voters, o.replicas, o.minISR, o.session, o.lag, o.election, o.downtime, o.unclean, o.riders)
+		o.nodes, o.voters, o.replicas, o.minISR, o.session, o.lag, o.election, o.downtime, o.unclean, o.riders,
+		strings.Join(o.topics, ","), o.alone, o.focus, o.reflex, o.patience, o.fetchMax, o.rebalance, o.brief, o.plain)
 }

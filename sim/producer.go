@@ -7,7 +7,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/internal/model"
-	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol"
 )
 
@@ -63,6 +62,8 @@ type batch struct {
 	tries   int
 	era     int  // how many processes had begun, or elections been held, when it was first sent
 	settled bool // acknowledged or given up; still in lane.batches behind others
+	// outdated: the last answer came from one that doesn't lead any more, or yet.
+	outdated bool
 }
 
 // unresolvedMax is how many batches of one partition may be under way. Source:
@@ -74,10 +75,10 @@ func newProducer(w *World, i int) *producer {
 	p := &producer{name: fmt.Sprintf("producer %d", i), idem: i == 0 || r.IntN(2) == 0, acks: -1, pid: -1, retry: r.IntN(2) == 0}
 	if !p.idem {
 		p.acks = pick(r, []int16{-1, 1, 1, 0})
-	} else if i > 0 && r.IntN(4) == 0 {
+	} else if i > 0 && (r.IntN(4) == 0 || w.o.plain) {
 		p.acks = 1
 	}
-	p.link = link{world: w, stale: true, lost: func(model.BrokerID) { p.asking = false }}
+	p.link = link{world: w, stale: true, hasty: true, lost: func(model.BrokerID) { p.asking = false }}
 	return p
 }
 
@@ -226,6 +227,7 @@ func onlyPart(resp kmsg.Response) *kmsg.ProduceResponseTopicPartition {
 // acknowledged checks an acknowledgement at the moment it is given.
 func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResponseTopicPartition) {
 	w := n.world
+	b.outdated = n.outdated(to)
 	n.m.line("produced   %s-%d record %d sequence %d acks %d: code %d offset %d", to.topic, to.partition, b.recs[0].id, b.seq, acks, q.ErrorCode, q.BaseOffset)
 	if q.ErrorCode != protocol.CodeNone {
 		w.counts.refused++
@@ -267,36 +269,26 @@ func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResp
 	}
 	if acks == -1 && !r.surpassed() {
 		r.part.stale = true
-		r.checkHolders(end, s)
 	}
 	w.counts.acks += len(b.recs)
+	w.lastAck = w.sim.Now()
+}
+
+// outdated reports whether a node leads a target in another epoch than the newest
+// metadata says, or not at all.
+func (n *node) outdated(to target) bool {
+	r := n.partOf(to.topic, to.id, to.partition)
+	if r == nil {
+		return true
+	}
+	reg := n.world.registration(r.part)
+	return reg == nil || reg.Leader != n.m.id || reg.LeaderEpoch != r.state.LeaderEpoch
 }
 
 // surpassed reports whether an election since has lost records, so that what
 // this replica knows of a reign before counts for nothing.
 func (r *replica) surpassed() bool {
 	return int32(r.state.LeaderEpoch) < r.part.uncleanEpoch || r.part.pending
-}
-
-// checkHolders checks that at least min.insync.replicas running brokers hold what
-// is acknowledged by all. The leader's word on them is not taken.
-func (r *replica) checkHolders(end int64, s *host.State) {
-	w := r.m.world
-	if s.View == nil || !r.leads() || len(s.Replicas) < 2 || isChurn(r.tp.Topic) {
-		return
-	}
-	if reg := w.image().PartitionByID(r.part.id); reg == nil || reg.Reassigning() {
-		return // how many there are to be is changing
-	}
-	holders := 0
-	for _, m := range w.machines {
-		if o := m.find(r.part); o != nil && (o.end >= end || o.tainted || m.node == nil) {
-			holders++ // one that is down had it, or has lost it honestly
-		}
-	}
-	if least := min(w.o.minISR, len(s.Replicas)); holders < least {
-		w.fail(8, "%v: everything below %d is acknowledged by all, %d brokers hold it, want %d", r.tp, end, holders, least)
-	}
 }
 
 // answer is the client's side of an answer of some incarnation.
@@ -308,7 +300,7 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 		l.took(by)
 		p.settle(l, b)
 	case protocol.CodeOutOfOrderSequenceNumber:
-		if len(l.batches) > 0 && l.batches[0] != b || !p.idem {
+		if len(l.batches) > 0 && l.batches[0] != b || !p.idem || b.outdated {
 			p.again(l, b) // one before it did not get there
 			return
 		}

@@ -102,6 +102,9 @@ func Replay(o *Options, at uint64) string {
 	if len(o.Without) > 0 {
 		s += " --without " + joinKinds(o.Without)
 	}
+	if len(o.Skip) > 0 {
+		s += " --skip " + joinSpans(o.Skip)
+	}
 	return s
 }
 
@@ -187,25 +190,4 @@ func seedsIn(path string) (done map[uint64]bool, sum Sum, err error) {
 		}
 	}
 	return done, sum, in.Err()
-}
-
-// Shrink looks for a simpler way to the same broken invariant: it leaves out
-// one kind of fault after another as long as the run still fails so, and says
-// at which event. What it tries goes to out.
-func Shrink(o Options, out io.Writer) (Options, *Failure) {
-	first := Run(o, nil).Failure
-	if first == nil {
-		return o, nil
-	}
-	fmt.Fprintf(out, "%s\n", first.Error())
-	for _, k := range Kinds() {
-		try := o
-		try.Without = append(append([]Kind(nil), o.Without...), k)
-		f := Run(try, nil).Failure
-		if f != nil && f.Invariant == first.Invariant && f.Event <= first.Event*2 {
-			o, first = try, f
-			fmt.Fprintf(out, "without %s: %s\n", k, f.Error())
-		}
-	}
-	return o, first
 }

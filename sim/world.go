@@ -33,6 +33,8 @@ type World struct {
 	// possible of the rest.
 	nemesisRand, diskRand, clientRand, nodeRand *rand.Rand
 
+	lastAck  model.Instant     // when something was last acknowledged
+	acts     [kindCount]uint64 // of the nemesis, so far
 	phase    phase
 	machines []*machine    // by id, from 1 on
 	healed   model.Instant // when the liveness phase began
@@ -98,6 +100,9 @@ type Result struct {
 	Acknowledged, Read int
 	// Faults counts those of each kind that happened.
 	Faults [kindCount]int
+	// Acts counts the acts of the nemesis of each kind, those left out included:
+	// see Options.Skip.
+	Acts [kindCount]uint64
 	// Failure is nil for a run without one.
 	Failure *Failure
 }
@@ -110,7 +115,7 @@ func Run(o Options, w io.Writer) Result {
 	return Result{
 		Options: world.o.String(), Seed: o.Seed, Events: world.sim.Ran(), Time: world.sim.Now(), Hash: uint64(world.hash),
 		Boots: world.counts.boots, Acknowledged: world.counts.acks, Read: world.counts.fetched,
-		Faults: world.counts.kind, Failure: world.failure,
+		Faults: world.counts.kind, Acts: world.acts, Failure: world.failure,
 	}
 }
 

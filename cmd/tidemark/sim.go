@@ -33,6 +33,7 @@ func newSim(s streams) *cobra.Command {
 	fs.IntVar(&run.options.Nodes, "nodes", 0, "how many brokers; 0 has the seed choose")
 	fs.StringVar(&run.out, "out", "", "with --seeds: append results to this file and pass over the seeds that it has")
 	fs.StringVar(&run.without, "without", "", "kinds of fault to leave out, comma-separated: "+kindList())
+	fs.StringVar(&run.skip, "skip", "", "acts of the nemesis to leave out, comma-separated, each kind:first-last, as the trace numbers them")
 	fs.BoolVar(&run.shrink, "shrink", false, "look for a simpler run that fails in the same way")
 	fs.BoolVar(&run.quiet, "quiet", false, "print the result of --seed only")
 	return cmd
@@ -51,6 +52,7 @@ type simRun struct {
 	options             sim.Options
 	seed                uint64
 	seeds, out, without string
+	skip                string
 	shrink, quiet       bool
 }
 
@@ -59,6 +61,9 @@ func (r *simRun) run(stop <-chan struct{}, s streams) error {
 	var err error
 	if r.options.Without, err = sim.ParseKinds(r.without); err != nil {
 		return &usageError{fmt.Errorf("--without: %w", err)}
+	}
+	if r.options.Skip, err = sim.ParseSpans(r.skip); err != nil {
+		return &usageError{fmt.Errorf("--skip: %w", err)}
 	}
 	if r.seeds != "" {
 		first, last, err := parseSeeds(r.seeds)
