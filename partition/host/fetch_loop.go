@@ -1,6 +1,9 @@
 package host
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -44,15 +47,14 @@ func (s *fetchLoops) of(leader model.BrokerID, tp model.TopicPartition) *fetchLo
 	return l
 }
 
-// all returns the loops, in no order.
+// all returns the loops, by leader: the order in which they stop is the order in
+// which connections close, and a simulated stop is to repeat itself.
 func (s *fetchLoops) all() []*fetchLoop {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*fetchLoop, 0, len(s.loops))
-	for _, l := range s.loops { // order-free: each is stopped
-		all = append(all, l)
-	}
-	return all
+	return slices.SortedFunc(maps.Values(s.loops), func(a, b *fetchLoop) int {
+		return cmp.Or(cmp.Compare(a.key.leader, b.key.leader), cmp.Compare(a.key.index, b.key.index))
+	})
 }
 
 // fetcherOf spreads partitions over n fetchers, as Kafka does.
