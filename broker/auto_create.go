@@ -33,7 +33,8 @@ const autoCreateWaitersMax = 10_000
 // autoCreateTopicsMax bounds how many topics are being created at once.
 const autoCreateTopicsMax = 10_000
 
-// create creates the topic with the broker's defaults and then tells w.
+// create creates the topic with the broker's defaults, or those of the topic of
+// groups, and then tells w.
 func (a *autoCreator) create(name string, w createdWaiter) {
 	a.mu.Lock()
 	ws, underway := a.waiting[name]
@@ -52,6 +53,15 @@ func (a *autoCreator) create(name string, w createdWaiter) {
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions = name, a.b.config.Topics.NumPartitions
 	t.ReplicationFactor = int16(a.b.config.Topics.DefaultReplicationFactor)
+	if name == offsetsTopic {
+		t.NumPartitions = a.b.config.Groups.TopicPartitions
+		t.ReplicationFactor = int16(a.b.config.Groups.TopicReplicationFactor)
+		for _, kv := range a.b.offsetsTopicConfigs() {
+			rc := kmsg.NewCreateTopicsRequestTopicConfig()
+			rc.Name, rc.Value = kv[0], &kv[1]
+			t.Configs = append(t.Configs, rc)
+		}
+	}
 	req.Topics = append(req.Topics, t)
 	a.b.submitApplied(controller.Command{Request: req}, func(kmsg.Response, model.OffsetAndEpoch, error) { a.done(name) })
 }

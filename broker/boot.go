@@ -123,6 +123,7 @@ func (b *Broker) begin(done func(error)) error {
 	}
 	b.logger.Info("partitions loaded", zap.Int("loaded", sum.Loaded), zap.Int("created", sum.Created),
 		zap.Int("offline", sum.Offline), zap.Int("stray", sum.Stray))
+	b.groups.applied(img, nil)
 	b.publisher.start(img.At().Offset)
 	b.membership.join(b.registrationFacts(), func(err error) {
 		if err != nil {
@@ -152,6 +153,7 @@ func (b *Broker) build() {
 		b.buildBroker()
 		apply = func(img *metadata.Image, d *metadata.Delta) {
 			b.replicas.Apply(img, d)
+			b.groups.applied(img, d)
 			b.membership.applied(img, d)
 		}
 	}
@@ -175,6 +177,7 @@ func (b *Broker) buildBroker() {
 	b.sessions = host.NewFetchSessionCache(int(b.config.Server.FetchSessionsMax), b.newRand())
 	b.creator = newAutoCreator(b)
 	b.producerIDs = &producerIDs{b: b}
+	b.groups = newGroups(b)
 	b.membership = newMembership(b)
 }
 

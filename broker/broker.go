@@ -94,6 +94,7 @@ type Broker struct {
 	membership  *membership // nil on a node that is no broker
 	creator     *autoCreator
 	producerIDs *producerIDs
+	groups      *groups // nil on a node that is no broker
 	produces    produces
 	fetches     fetches
 	parked      parkedFetches
@@ -252,6 +253,7 @@ func (b *Broker) Stop(ctx context.Context) error {
 	}
 	if b.server != nil {
 		b.parked.close()
+		b.groups.close()
 		err = b.drain(ctx)
 	}
 	for i := range b.listening {

@@ -87,7 +87,7 @@ func guardRequest(w *walk, key, v int16) bool {
 		w.skip(4 + 8) // broker id, broker epoch
 		w.tags(0)
 	default:
-		return false
+		return guardGroups(w, key, v)
 	}
 	return true
 }

@@ -8,7 +8,15 @@ const (
 	KeyFetch                   int16 = 1
 	KeyListOffsets             int16 = 2
 	KeyMetadata                int16 = 3
+	KeyOffsetCommit            int16 = 8
+	KeyOffsetFetch             int16 = 9
 	KeyFindCoordinator         int16 = 10
+	KeyJoinGroup               int16 = 11
+	KeyHeartbeat               int16 = 12
+	KeyLeaveGroup              int16 = 13
+	KeySyncGroup               int16 = 14
+	KeyDescribeGroups          int16 = 15
+	KeyListGroups              int16 = 16
 	KeyApiVersions             int16 = 18
 	KeyCreateTopics            int16 = 19
 	KeyDeleteTopics            int16 = 20
@@ -19,10 +27,12 @@ const (
 	KeyAlterConfigs            int16 = 33
 	KeyDescribeLogDirs         int16 = 35
 	KeyCreatePartitions        int16 = 37
+	KeyDeleteGroups            int16 = 42
 	KeyElectLeaders            int16 = 43
 	KeyIncrementalAlterConfigs int16 = 44
 	KeyAlterReassignments      int16 = 45
 	KeyListReassignments       int16 = 46
+	KeyOffsetDelete            int16 = 47
 	KeyDescribeQuorum          int16 = 55
 	KeyAlterPartition          int16 = 56
 	KeyUpdateFeatures          int16 = 57
@@ -57,9 +67,33 @@ var table = [...]API{
 	KeyMetadata: {
 		Key: KeyMetadata, Name: "Metadata", Min: 0, Max: 13, ServedMin: 0, Flexible: 9, Class: ClassMetadata, Scope: OnBroker,
 	},
+	KeyOffsetCommit: {
+		Key: KeyOffsetCommit, Name: "OffsetCommit", Min: 2, Max: 10, ServedMin: 2, Flexible: 8, Class: ClassGroup, Scope: OnBroker,
+	},
+	KeyOffsetFetch: {
+		Key: KeyOffsetFetch, Name: "OffsetFetch", Min: 1, Max: 10, ServedMin: 1, Flexible: 6, Class: ClassGroup, Scope: OnBroker,
+	},
 	KeyFindCoordinator: {
 		Key: KeyFindCoordinator, Name: "FindCoordinator", Min: 0, Max: 6, ServedMin: 0, Flexible: 3, Class: ClassMetadata, Scope: OnBroker,
-		Notes: "COORDINATOR_NOT_AVAILABLE while there is no coordinator of the kind asked for.",
+		Notes: "Coordinators of groups. Those of transactions and share groups do not exist: COORDINATOR_NOT_AVAILABLE.",
+	},
+	KeyJoinGroup: {
+		Key: KeyJoinGroup, Name: "JoinGroup", Min: 0, Max: 9, ServedMin: 0, Flexible: 6, Class: ClassGroup, Scope: OnBroker,
+	},
+	KeyHeartbeat: {
+		Key: KeyHeartbeat, Name: "Heartbeat", Min: 0, Max: 4, ServedMin: 0, Flexible: 4, Class: ClassGroup, Scope: OnBroker,
+	},
+	KeyLeaveGroup: {
+		Key: KeyLeaveGroup, Name: "LeaveGroup", Min: 0, Max: 5, ServedMin: 0, Flexible: 4, Class: ClassGroup, Scope: OnBroker,
+	},
+	KeySyncGroup: {
+		Key: KeySyncGroup, Name: "SyncGroup", Min: 0, Max: 5, ServedMin: 0, Flexible: 4, Class: ClassGroup, Scope: OnBroker,
+	},
+	KeyDescribeGroups: {
+		Key: KeyDescribeGroups, Name: "DescribeGroups", Min: 0, Max: 6, ServedMin: 0, Flexible: 5, Class: ClassGroup, Scope: OnBroker,
+	},
+	KeyListGroups: {
+		Key: KeyListGroups, Name: "ListGroups", Min: 0, Max: 5, ServedMin: 0, Flexible: 3, Class: ClassGroup, Scope: OnBroker,
 	},
 	KeyApiVersions: {
 		Key: KeyApiVersions, Name: "ApiVersions", Min: 0, Max: 4, ServedMin: 0, Flexible: 3, Class: ClassMetadata, Scope: OnBroker | OnController,
@@ -93,6 +127,9 @@ var table = [...]API{
 	KeyCreatePartitions: {
 		Key: KeyCreatePartitions, Name: "CreatePartitions", Min: 0, Max: 3, ServedMin: 0, Flexible: 2, Class: ClassAdmin, Scope: OnBroker | OnController,
 	},
+	KeyDeleteGroups: {
+		Key: KeyDeleteGroups, Name: "DeleteGroups", Min: 0, Max: 2, ServedMin: 0, Flexible: 2, Class: ClassGroup, Scope: OnBroker,
+	},
 	KeyElectLeaders: {
 		Key: KeyElectLeaders, Name: "ElectLeaders", Min: 0, Max: 2, ServedMin: 0, Flexible: 2, Class: ClassAdmin, Scope: OnBroker | OnController,
 	},
@@ -104,6 +141,9 @@ var table = [...]API{
 	},
 	KeyListReassignments: {
 		Key: KeyListReassignments, Name: "ListPartitionReassignments", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker | OnController,
+	},
+	KeyOffsetDelete: {
+		Key: KeyOffsetDelete, Name: "OffsetDelete", Min: 0, Max: 0, ServedMin: 0, Flexible: NeverFlexible, Class: ClassGroup, Scope: OnBroker,
 	},
 	KeyDescribeQuorum: {
 		Key: KeyDescribeQuorum, Name: "DescribeQuorum", Min: 0, Max: 2, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker | OnController,

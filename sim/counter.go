@@ -24,7 +24,7 @@ type counter struct {
 }
 
 // Led implements host.Attachment.
-func (c *counter) Led(_ *host.Hosted, epoch model.LeaderEpoch, end model.Offset) {
+func (c *counter) Led(_ *host.Turn, epoch model.LeaderEpoch, end model.Offset) {
 	if c.led && epoch <= c.epoch {
 		c.broken("led in epoch %d and again in epoch %d", c.epoch, epoch)
 	}
@@ -32,7 +32,7 @@ func (c *counter) Led(_ *host.Hosted, epoch model.LeaderEpoch, end model.Offset)
 }
 
 // Applied implements host.Attachment.
-func (c *counter) Applied(_ *host.Hosted, highWatermark model.Offset) {
+func (c *counter) Applied(_ *host.Turn, highWatermark model.Offset) {
 	switch {
 	case !c.led:
 		c.broken("told of high watermark %d without leading", highWatermark)
@@ -43,7 +43,7 @@ func (c *counter) Applied(_ *host.Hosted, highWatermark model.Offset) {
 }
 
 // Unled implements host.Attachment.
-func (c *counter) Unled(*host.Hosted) { c.led = false }
+func (c *counter) Unled(*host.Turn) { c.led = false }
 
 // broken notes what is wrong; it is in the partition's loop, where nothing may
 // unwind.

@@ -53,6 +53,7 @@ type Broker struct {
 	Storage     Storage
 	Replication Replication
 	Producers   Producers
+	Groups      Groups
 	Own         Own
 
 	set map[string]setting // every key that a source set, by name
@@ -192,6 +193,37 @@ type Replication struct {
 type Producers struct {
 	// IDExpiration is how long a partition remembers a silent producer.
 	IDExpiration time.Duration
+}
+
+// Groups is the settings of consumer groups and of the topic that keeps them.
+type Groups struct {
+	// SessionMin and SessionMax bound a member's session timeout.
+	SessionMin, SessionMax time.Duration
+	// InitialRebalanceDelay is how long an empty group waits for more members.
+	InitialRebalanceDelay time.Duration
+	// SizeMax bounds the members of a group.
+	SizeMax int32
+	// MetadataBytesMax bounds the text that is committed with an offset.
+	MetadataBytesMax int32
+	// OffsetsRetentionMinutes is how long offsets are kept without readers.
+	OffsetsRetentionMinutes int32
+	// OffsetsCheckInterval is how often old offsets are looked for.
+	OffsetsCheckInterval time.Duration
+	// CommitTimeout is how long a commit waits for its replicas.
+	CommitTimeout time.Duration
+	// LoadBufferBytes is how much of a partition is read at a time when it is
+	// loaded.
+	LoadBufferBytes int32
+	// TopicPartitions, TopicReplicationFactor and TopicSegmentBytes are what the
+	// topic of groups is created with, and Codec is that of its batches, in the
+	// numbers of record batches.
+	TopicPartitions        int32
+	TopicReplicationFactor int32
+	TopicSegmentBytes      int32
+	Codec                  int32
+	// Alone says that TopicReplicationFactor is 1 because this node is a cluster
+	// of its own and nobody has set it.
+	Alone bool
 }
 
 // Own is the settings that Kafka does not have.

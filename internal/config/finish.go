@@ -12,7 +12,7 @@ import (
 func (b *Broker) finish(warn *Warnings) error {
 	steps := []func(*Warnings) error{
 		b.finishIdentity, b.finishDirs, b.finishListeners, b.finishProtocols, b.finishAdvertised, b.finishInterBroker,
-		b.finishQuorum, b.finishLimits, b.finishTopics,
+		b.finishQuorum, b.finishGroups, b.finishLimits, b.finishTopics,
 	}
 	for _, step := range steps {
 		if err := step(warn); err != nil {
@@ -210,6 +210,16 @@ func (b *Broker) finishQuorum(*Warnings) error {
 		return b.bad("controller.quorum.bootstrap.servers", "the controllers' addresses, here or in controller.quorum.voters, for a node that is none")
 	case b.Roles.Controller && len(voters) > 1 && len(b.ControllerListeners) == 0:
 		return b.bad("controller.listener.names", "the name of a listener that the other voters connect to")
+	}
+	return nil
+}
+
+// finishGroups lets a node that is a cluster of its own keep its groups: with
+// one broker there can't be three replicas, and nobody has asked for them.
+func (b *Broker) finishGroups(*Warnings) error {
+	if _, explicit := b.text("offsets.topic.replication.factor"); !explicit && b.Roles.Broker && b.Roles.Controller &&
+		len(b.Quorum.Voters) <= 1 && len(b.Quorum.BootstrapServers) == 0 {
+		b.Groups.TopicReplicationFactor, b.Groups.Alone = 1, true
 	}
 	return nil
 }

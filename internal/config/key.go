@@ -174,7 +174,7 @@ func lookup(tables [][]Key, name string) *Key {
 }
 
 func brokerTables() [][]Key {
-	return [][]Key{nodeKeys, serverKeys, logKeys, replicationKeys, ownKeys, ignoredKeys}
+	return [][]Key{nodeKeys, serverKeys, logKeys, replicationKeys, groupKeys, ownKeys, ignoredKeys}
 }
 
 func sortedKeys(tables [][]Key) []Key {

@@ -8,7 +8,7 @@ const (
 	noJVM       = "it tunes the Java virtual machine or loads Java classes"
 	noThreads   = "there are no thread pools of fixed size to set"
 	noPurgatory = "waiting requests are removed as they complete, not in sweeps"
-	noGroups    = "this version has no group coordinator"
+	noGroups    = "groups of the consumer protocol (KIP-848) are not served; groups of the classic one are"
 	noShares    = "this version has no share groups"
 	noStreams   = "this version has no streams groups"
 	noTxns      = "this version has no transaction coordinator"

@@ -11,6 +11,8 @@ type Mutant struct {
 // Names returns every mutant of the product, sorted by name.
 func Names() []Mutant {
 	return []Mutant{
+		{"coord-replay-before-append", "a coordinator takes records into its state before they are in the log"},
+		{"coord-visible-before-commit", "a coordinator shows what was appended and is not committed"},
 		{"ctl-active-early", "the controller takes commands before an entry of its own term is applied"},
 		{"ctl-alter-no-cas", "an ISR is changed on the word of a leader that knows an older one"},
 		{"ctl-bootstrap-majority", "a voter bootstraps when only a majority of the listed voters has answered"},
@@ -30,6 +32,8 @@ func Names() []Mutant {
 		{"ctl-vote-lost", "term and vote are not written to the disk"},
 		{"ctl-voters-apart", "a change of the voters is applied without the record of the new set"},
 		{"ctl-wiped-votes", "a used node whose metadata is gone makes itself a new cluster"},
+		{"group-commit-any-generation", "offsets are committed by members of an older generation"},
+		{"group-generation-kept", "a rebalance ends without a new generation"},
 		{"host-acts-before-registration", "a broker leads and follows by an image that is older than its registration"},
 		{"host-lost-made-anew", "a replica that the cluster counts on and whose log is gone is made anew, empty"},
 		{"log-index-off-by-one", "an entry of the offset index points one batch too far"},

@@ -137,6 +137,7 @@ func (h *Hosted) blocked(now model.Now, msg message, out *loop.Outbox) bool {
 			Fault: h.faultOf(j.err), LogStart: j.ends[0], LogEnd: j.ends[1], Rolled: j.rolled, MaxTimestamp: model.NoTimestamp,
 		}}
 		h.step(now, out)
+		h.serveRide()
 		h.publish(out)
 		h.reclaim()
 		return len(h.parked) > 0 || h.cut != nil

@@ -74,15 +74,11 @@ func (h *Hosted) observe(ev *partition.Event) {
 		logger.Info("leading", name(h), zap.Int32("epoch", int32(ev.Mark.LeaderEpoch)),
 			zap.Int64("high watermark", int64(ev.Mark.HighWatermark)), zap.Int64("log end", int64(ev.Mark.LogEnd)))
 		h.snapshotProducers()
-		if h.attached != nil {
-			h.attached.Led(h, ev.Mark.LeaderEpoch, ev.Mark.LogEnd)
-		}
+		h.led(ev.Mark.LeaderEpoch, ev.Mark.LogEnd)
 	case partition.EventFollower:
 		logger.Info("following", name(h), zap.Int32("epoch", int32(ev.Mark.LeaderEpoch)))
 		h.snapshotProducers()
-		if h.attached != nil {
-			h.attached.Unled(h)
-		}
+		h.unled()
 	case partition.EventISRProposed, partition.EventISRCommitted, partition.EventISRRefused:
 		logger.Info(ev.Kind.String(), name(h), zap.Int16("code", ev.Code), zap.Any("isr", ev.ISR))
 	case partition.EventTruncated:

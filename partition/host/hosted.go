@@ -46,6 +46,8 @@ type Hosted struct {
 	out           partition.Output
 	work          Work
 	attached      Attachment
+	ride          ride
+	turn          Turn // of the message being handled
 	standingStale bool
 	epochsSeen    uint64 // version of the epoch cache in the published State
 	unsyncedBytes int64
@@ -99,23 +101,37 @@ func (h *Hosted) Handle(now model.Now, msg message, out *loop.Outbox) {
 }
 
 func (h *Hosted) handleOne(now model.Now, msg message, out *loop.Outbox) {
+	h.turn = Turn{Hosted: h, Now: now, out: out}
 	defer h.guard(now, msg, out)
 	if h.blocked(now, msg, out) {
 		h.parked = append(h.parked, msg)
 		return
 	}
 	msg.handle(h, now, out)
+	h.serveRide()
 	h.publish(out)
 }
 
-// NextDeadline is the core's. For the Box only.
-func (h *Hosted) NextDeadline() model.Instant { return h.core.NextDeadline() }
+// NextDeadline is the core's or the rider's. For the Box only.
+func (h *Hosted) NextDeadline() model.Instant {
+	at := h.core.NextDeadline()
+	if h.ride.rider != nil {
+		at = min(at, h.ride.rider.NextDeadline())
+	}
+	return at
+}
 
-// Tick passes a deadline to the core. For the Box only.
+// Tick passes a deadline to the core and the rider. For the Box only.
 func (h *Hosted) Tick(now model.Now, out *loop.Outbox) {
+	h.turn = Turn{Hosted: h, Now: now, out: out}
 	defer h.guard(now, nil, out)
-	h.in = partition.Input{Kind: partition.KindTick}
-	h.step(now, out)
+	if h.core.NextDeadline() <= now.Mono {
+		h.in = partition.Input{Kind: partition.KindTick}
+		h.step(now, out)
+	}
+	h.serveRide()
+	h.tickRide()
+	h.serveRide()
 	h.publish(out)
 }
 
@@ -149,7 +165,12 @@ func (h *Hosted) step(now model.Now, out *loop.Outbox) {
 // telling one fail an assertion, no answer is lost or given twice.
 func (h *Hosted) collect(out *loop.Outbox) {
 	for _, p := range h.out.Produced {
-		p.Token.(*produceOp).emit(out)
+		switch op := p.Token.(type) {
+		case *produceOp:
+			op.emit(out)
+		case *RideAppend:
+			h.ride.ended = append(h.ride.ended, op)
+		}
 	}
 	for _, d := range h.out.Deleted {
 		op := d.Token.(*deleteOp)
@@ -184,10 +205,6 @@ func (h *Hosted) collect(out *loop.Outbox) {
 // takes the wakes of fetch sessions.
 func (h *Hosted) publish(out *loop.Outbox) {
 	old := h.state.Load()
-	if mark := h.core.Mark(); h.attached != nil && old != nil && mark.Role == partition.Leader &&
-		mark.HighWatermark != old.HighWatermark {
-		h.attached.Applied(h, mark.HighWatermark)
-	}
 	s := State{Mark: h.core.Mark(), Durable: h.core.Durable()}
 	if h.plog != nil {
 		s.View, s.RecoveryPoint = h.plog.View(), h.plog.RecoveryPoint()
@@ -240,9 +257,7 @@ func (h *Hosted) goOffline(now model.Now, code Code, reason string, out *loop.Ou
 		h.reason = reason
 		h.lastOnline.Store(h.state.Load())
 	}
-	if h.attached != nil {
-		h.attached.Unled(h)
-	}
+	h.unled()
 	plog := h.plog
 	h.plog, h.work.pending = nil, false
 	h.in = partition.Input{Kind: partition.KindOffline, Code: code}
@@ -333,6 +348,8 @@ func (h *Hosted) answerCurrent(msg message, out *loop.Outbox) {
 			op.Progress = partition.Progress{Outcome: partition.OutcomeStale}
 			op.emit(out)
 		}
+	case *commandMsg:
+		op.c.Dropped(&h.turn)
 	case *producersOp:
 		if !op.emitted {
 			op.code, op.emitted = partition.CodeStorageError, true

@@ -240,12 +240,12 @@ func TestConfigChangeTakesEffect(t *testing.T) {
 // rider notes what an Attachment is told.
 type rider struct{ told []string }
 
-func (r *rider) Led(_ *Hosted, e model.LeaderEpoch, end model.Offset) {
+func (r *rider) Led(_ *Turn, e model.LeaderEpoch, end model.Offset) {
 	r.told = append(r.told, "led")
 	_, _ = e, end
 }
-func (r *rider) Applied(*Hosted, model.Offset) { r.told = append(r.told, "applied") }
-func (r *rider) Unled(*Hosted)                 { r.told = append(r.told, "unled") }
+func (r *rider) Applied(*Turn, model.Offset) { r.told = append(r.told, "applied") }
+func (r *rider) Unled(*Turn)                 { r.told = append(r.told, "unled") }
 
 func TestAttachment(t *testing.T) {
 	n, h := leading(t, nil)

@@ -1,0 +1,102 @@
+package group
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/coordinator"
+)
+
+// GroupType is what ListGroups calls the groups of this protocol.
+const GroupType = "classic"
+
+// list handles a ListGroups.
+func (m *Machine) list(c *coordinator.Call, req *List, out *coordinator.Out) {
+	groups := []kmsg.ListGroupsResponseGroup{}
+	for _, name := range m.names() {
+		cl := m.groups[name].classic
+		if !wanted(req.States, cl.state.String()) || !wanted(req.Types, GroupType) {
+			continue
+		}
+		lg := kmsg.NewListGroupsResponseGroup()
+		lg.Group, lg.ProtocolType, lg.GroupState, lg.GroupType = name, cl.protocolType, cl.state.String(), GroupType
+		groups = append(groups, lg)
+	}
+	out.Answer(c, groups)
+}
+
+// wanted reports whether a filter lets a word through.
+func wanted(filter []string, word string) bool {
+	return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, word) })
+}
+
+// describe handles one group of a DescribeGroups.
+func (m *Machine) describe(c *coordinator.Call, out *coordinator.Out) {
+	out.Answer(c, m.described(c))
+}
+
+func (m *Machine) described(c *coordinator.Call) *kmsg.DescribeGroupsResponseGroup {
+	dg := kmsg.NewDescribeGroupsResponseGroup()
+	dg.Group = c.Key
+	g := m.groups[c.Key]
+	if g == nil {
+		dg.State = Dead.String()
+		if c.Version >= 6 {
+			why := "Group " + c.Key + " not found."
+			dg.ErrorCode, dg.ErrorMessage = codeGroupIDNotFound, &why
+		}
+		return &dg
+	}
+	cl := g.classic
+	stable := cl.state == Stable
+	dg.State, dg.ProtocolType = cl.state.String(), cl.protocolType
+	if stable {
+		dg.Protocol = cl.protocol
+	}
+	for _, mem := range cl.members {
+		dm := kmsg.NewDescribeGroupsResponseGroupMember()
+		dm.MemberID, dm.InstanceID, dm.ClientID, dm.ClientHost = mem.id, mem.instance, mem.clientID, mem.clientHost
+		dm.ProtocolMetadata, dm.MemberAssignment = []byte{}, []byte{}
+		if stable {
+			dm.ProtocolMetadata, dm.MemberAssignment = orEmpty(mem.metadata(cl.protocol)), orEmpty(mem.assignment)
+		}
+		dg.Members = append(dg.Members, dm)
+	}
+	return &dg
+}
+
+// delete handles one group of a DeleteGroups.
+func (m *Machine) delete(c *coordinator.Call, out *coordinator.Out) {
+	g := m.groups[c.Key]
+	switch {
+	case g == nil:
+		out.Fail(c, codeGroupIDNotFound)
+		return
+	case g.classic.state != Empty:
+		out.Fail(c, codeNonEmptyGroup)
+		return
+	}
+	m.writeThenAnswer(c, append(m.tombstones(g), groupTombstone(g.id)), nil, out)
+}
+
+// dropTopics removes the offsets of topics that were deleted, so that a topic
+// made anew under the same name is read from its start.
+func (m *Machine) dropTopics(c *coordinator.Call, req *DropTopics, out *coordinator.Out) {
+	var records []coordinator.Record
+	for _, name := range m.names() {
+		g := m.groups[name]
+		for _, topic := range req.Topics {
+			records = append(records, m.topicTombstones(g, topic)...)
+		}
+	}
+	m.writeThenAnswer(c, records, nil, out)
+}
+
+func (m *Machine) topicTombstones(g *group, topic string) []coordinator.Record {
+	return slices.DeleteFunc(m.tombstones(g), func(r coordinator.Record) bool {
+		p, err := parse(r)
+		return err != nil || p.topic != topic
+	})
+}

@@ -1,0 +1,31 @@
+package config
+
+// groupKeys are the settings of consumer groups.
+var groupKeys = []Key{
+	{Name: "group.min.session.timeout.ms", Type: Int, Default: "6000", broker: func(b *Broker) any { return &b.Groups.SessionMin },
+		Doc: "Shortest session timeout that a group member may ask for; a shorter one is INVALID_SESSION_TIMEOUT."},
+	{Name: "group.max.session.timeout.ms", Type: Int, Default: "1800000", broker: func(b *Broker) any { return &b.Groups.SessionMax },
+		Doc: "Longest session timeout that a group member may ask for."},
+	{Name: "group.initial.rebalance.delay.ms", Type: Int, Default: "3000", broker: func(b *Broker) any { return &b.Groups.InitialRebalanceDelay },
+		Doc: "How long a group that was empty waits for more members after the first, so that they share in one rebalance; 0 does not wait."},
+	{Name: "group.max.size", Type: Int, Default: "2147483647", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.SizeMax },
+		Doc: "Most members of one group; one more is GROUP_MAX_SIZE_REACHED."},
+	{Name: "offset.metadata.max.bytes", Type: Int, Default: "4096", broker: func(b *Broker) any { return &b.Groups.MetadataBytesMax },
+		Doc: "Longest text that may be committed with an offset."},
+	{Name: "offsets.retention.minutes", Type: Int, Default: "10080", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.OffsetsRetentionMinutes },
+		Doc: "How long committed offsets are kept once their group is empty, or their topic is no longer read by it; offsets of consumers without a group are kept that long after their commit."},
+	{Name: "offsets.retention.check.interval.ms", Type: Long, Default: "600000", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.OffsetsCheckInterval },
+		Doc: "How often offsets past their retention are looked for."},
+	{Name: "offsets.commit.timeout.ms", Type: Int, Default: "5000", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.CommitTimeout },
+		Doc: "How long a commit of offsets waits for the replicas of __consumer_offsets; after that it is answered COORDINATOR_NOT_AVAILABLE, and may still come to count."},
+	{Name: "offsets.load.buffer.size", Type: Int, Default: "5242880", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.LoadBufferBytes },
+		Doc: "Bytes of __consumer_offsets that are read at a time when a broker becomes the coordinator of a partition's groups."},
+	{Name: "offsets.topic.num.partitions", Type: Int, Default: "50", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.TopicPartitions },
+		Doc: "Partitions of __consumer_offsets when it is created; not to be changed afterwards, since a group's name decides on its partition."},
+	{Name: "offsets.topic.replication.factor", Type: Short, Default: "3", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.TopicReplicationFactor },
+		Doc: "Replicas of __consumer_offsets. With fewer brokers it is not created, and groups are answered COORDINATOR_NOT_AVAILABLE. A node that is a cluster of its own takes 1 if this is not set."},
+	{Name: "offsets.topic.segment.bytes", Type: Int, Default: "104857600", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.TopicSegmentBytes },
+		Doc: "segment.bytes of __consumer_offsets when it is created."},
+	{Name: "offsets.topic.compression.codec", Type: Int, Default: "0", Want: between(0, 4), broker: func(b *Broker) any { return &b.Groups.Codec },
+		Doc: "Codec of the batches written to __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."},
+}
