@@ -131,8 +131,12 @@ func (l *link) watch(c *conn, done *bool) {
 	})
 }
 
-// think plans the client's next act.
-func (w *World) think(act func()) { w.at(exp(w.clientRand, model.Instant(w.o.think))+1, act) }
+// think plans the client's next act. There is none once all have finished.
+func (w *World) think(act func()) {
+	if !w.final {
+		w.at(exp(w.clientRand, model.Instant(w.o.think))+1, act)
+	}
+}
 
 // target is one partition as clients name it.
 type target struct {

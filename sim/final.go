@@ -9,6 +9,7 @@ import (
 // finalCheck looks at everything once more, then has the machine lose power and
 // the process die twice in a row: recovering twice is recovering once.
 func (w *World) finalCheck() {
+	w.final = true
 	w.deepCheck()
 	w.checkMinISR()
 	kind := deathKill

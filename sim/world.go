@@ -36,6 +36,7 @@ type World struct {
 	lastAck  model.Instant     // when something was last acknowledged
 	acts     [kindCount]uint64 // of the nemesis, so far
 	phase    phase
+	final    bool          // everything is done but the last look
 	machines []*machine    // by id, from 1 on
 	healed   model.Instant // when the liveness phase began
 	h        history
