@@ -197,7 +197,9 @@ func (m *machine) deepCheck() {
 		if r.part.gone || r.hurt || s.Role == partition.Offline || s.View == nil {
 			continue
 		}
-		r.compare(s, "in the files")
+		if r.compare(s, "in the files"); r.hurt {
+			continue // found only now
+		}
 		if m.faults.errors == 0 && !r.hit && !r.cutting {
 			r.checkAnswers(s)
 		}
