@@ -34,9 +34,12 @@ type publisher struct {
 	idle    sync.Cond // on mu: running became false
 }
 
+// publication is an image to bring to the partitions, or something else to do in
+// line with that.
 type publication struct {
 	img   *metadata.Image
 	delta *metadata.Delta
+	run   func()
 }
 
 // appliedWaiter is told once the image at an offset is in force on this broker.
@@ -54,7 +57,14 @@ func newPublisher(rt loop.Runtime, apply func(*metadata.Image, *metadata.Delta))
 // publish queues an image. It is a quorum.Subscriber.
 func (p *publisher) publish(img *metadata.Image, d *metadata.Delta) {
 	p.mu.Lock()
-	p.queue = append(p.queue, publication{img, d})
+	p.queue = append(p.queue, publication{img: img, delta: d})
+	p.wake()
+}
+
+// serial queues something that must not happen while an image takes effect.
+func (p *publisher) serial(run func()) {
+	p.mu.Lock()
+	p.queue = append(p.queue, publication{run: run})
 	p.wake()
 }
 
@@ -104,6 +114,12 @@ func (p *publisher) Deliver(now model.Now) {
 		next := p.queue[0]
 		p.queue[0] = publication{}
 		p.queue = p.queue[1:]
+		if next.run != nil {
+			p.mu.Unlock()
+			next.run()
+			p.mu.Lock()
+			continue
+		}
 		if at := next.img.At().Offset; at > p.applied {
 			p.mu.Unlock()
 			p.apply(next.img, next.delta)

@@ -25,7 +25,7 @@ func (m *ReplicaManager) create(parts []*Hosted) {
 		}
 		d := m.place(made)
 		if d == nil {
-			m.hostOffline(h, "no log directory is usable")
+			m.notMade(h, "no log directory is usable")
 			continue
 		}
 		h.dir = d
@@ -72,15 +72,16 @@ func (m *ReplicaManager) createIn(d *Dir, parts []*Hosted) {
 	if err != nil && !vfs.IsNoSpace(err) {
 		m.dirFailed(d, err)
 	}
-	d.partitions += len(parts)
 	for i, h := range parts {
 		switch {
 		case errs[i] != nil:
-			m.hostOffline(h, errs[i].Error())
+			m.notMade(h, errs[i].Error())
 		case err != nil:
 			_ = plogs[i].Close(false)
-			m.hostOffline(h, err.Error())
+			m.unmake(d, h)
+			m.notMade(h, err.Error())
 		default:
+			d.partitions++
 			m.hostOnline(h, plogs[i], 0, m.deps.RT.Now())
 		}
 	}
@@ -89,8 +90,23 @@ func (m *ReplicaManager) createIn(d *Dir, parts []*Hosted) {
 // createWorkers is how many new partitions' directories are synced at a time.
 const createWorkers = 8
 
-// createLog makes one partition's directory and opens its empty log.
-func (m *ReplicaManager) createLog(d *Dir, h *Hosted) (*log.Log, error) {
+// notMade hosts a new partition offline until revive has made its log.
+func (m *ReplicaManager) notMade(h *Hosted, reason string) {
+	h.dir, h.unmade = nil, true
+	m.hostOffline(h, reason)
+}
+
+// unmake takes away what was made of a log that could not be made whole: nothing
+// has been appended to it.
+func (m *ReplicaManager) unmake(d *Dir, h *Hosted) {
+	if err := d.fs.RemoveAll(filepath.Join(d.path, log.DirName(h.tp))); err != nil {
+		m.logger.Warn("what was made of a new partition's directory is left", name(h), zap.Error(err))
+	}
+}
+
+// createLog makes one partition's directory and opens its empty log. Nothing is
+// left of one that it can't make.
+func (m *ReplicaManager) createLog(d *Dir, h *Hosted) (plog *log.Log, err error) {
 	name := log.DirName(h.tp)
 	dir := filepath.Join(d.path, name)
 	if _, err := d.fs.Stat(dir); err == nil {
@@ -106,13 +122,18 @@ func (m *ReplicaManager) createLog(d *Dir, h *Hosted) (*log.Log, error) {
 	if err := d.forget(h.tp); err != nil {
 		return nil, fmt.Errorf("checkpoints of an earlier %s: %w", h.tp, err)
 	}
+	defer func() {
+		if err != nil {
+			m.unmake(d, h)
+		}
+	}()
 	if err := d.fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	if err := m.writeMetadata(d, name, h.id); err != nil {
 		return nil, err
 	}
-	plog, _, err := log.Open(log.Options{
+	plog, _, err = log.Open(log.Options{
 		FS: d.fs, Dir: dir, Partition: h.tp, Config: logConfig(h.topic), Rand: m.rand(),
 		Stop: log.StopPower, Now: m.deps.RT.Now(), Files: m.deps.Files,
 		LowerRecoveryPoint: func(to model.Offset) error { return d.lowerRecoveryPoint(h.tp, to) },

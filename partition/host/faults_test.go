@@ -2,8 +2,10 @@ package host
 
 import (
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/assert"
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
@@ -77,6 +79,58 @@ func TestFullDisk(t *testing.T) {
 	n.start()
 	if s := n.m.Get("t", 0).State(); s.LogEnd != 102 || values(t, s) != 102 {
 		t.Errorf("log end %d after the restart, want 102: nothing of the refused append", s.LogEnd)
+	}
+}
+
+// TestCreatedOnAFullDisk: a partition for which there was no room is writable once
+// there is, whatever the room lacked for; nothing of the tries is left, and a start
+// in between changes nothing.
+func TestCreatedOnAFullDisk(t *testing.T) {
+	refused := 0
+	for room := int64(0); room <= 400; room += 25 {
+		for _, restart := range []bool{false, true} {
+			n, _ := leading(t, nil)
+			usable, total, err := n.disk.Free("/data")
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.disk.SetCapacity(total - usable + room)
+			n.create("late", 1)
+			if h := n.m.Get("late", 0); h.State().Role == partition.Offline {
+				refused++
+				n.send(h, 1, batchOf(1, -1, 0)).want(t, partition.CodeStorageError, -1)
+			}
+			n.rt.advance(5_000)
+			if restart {
+				n.kill()
+				n.start()
+				n.register()
+				n.rt.advance(5_000)
+			}
+			n.disk.SetCapacity(0)
+			n.rt.advance(2_000)
+			h := n.m.Get("late", 0)
+			if s := h.State(); s.Role != partition.Leader {
+				t.Fatalf("room for %d bytes: %+v %s", room, s.Mark, s.Reason)
+			}
+			n.send(h, 1, batchOf(1, -1, 0)).want(t, 0, 0)
+			names, err := n.disk.List("/data")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				if strings.Contains(name, "-stray") {
+					t.Errorf("room for %d bytes: %s is left", room, name)
+				}
+			}
+			n.apply(&metadata.RemoveTopic{ID: topicID("late")})
+			if n.dirs.Online() != 1 {
+				t.Fatal(n.dirs.All()[0].Failure())
+			}
+		}
+	}
+	if refused < 4 {
+		t.Errorf("the disk refused %d times", refused)
 	}
 }
 

@@ -21,7 +21,9 @@ type Hosted struct {
 	id  model.TopicIDPartition
 	tp  model.TopicPartition
 	dir *Dir // nil when no directory has it
-	box *loop.Box[message]
+	// unmade: it is new, and its log could not be made yet.
+	unmade bool
+	box    *loop.Box[message]
 
 	state atomic.Pointer[State]
 	// lastOnline is the State before the log was lost, nil while it isn't.

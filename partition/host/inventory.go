@@ -81,9 +81,12 @@ func (v *inventory) change(d *Dir, add, drop []model.TopicIDPartition) error {
 	defer v.mu.Unlock()
 	changed := !v.known
 	v.known = true
+	var added []model.TopicIDPartition
 	for _, id := range add {
-		changed = changed || !v.has[id]
-		v.has[id] = true
+		if !v.has[id] {
+			changed, v.has[id] = true, true
+			added = append(added, id)
+		}
 	}
 	for _, id := range drop {
 		changed = changed || v.has[id]
@@ -92,7 +95,13 @@ func (v *inventory) change(d *Dir, add, drop []model.TopicIDPartition) error {
 	if !changed {
 		return nil
 	}
-	return v.write(d)
+	err := v.write(d)
+	if err != nil {
+		for _, id := range added { // nobody was told that it was created
+			delete(v.has, id)
+		}
+	}
+	return err
 }
 
 // write replaces the file. Called with mu held.

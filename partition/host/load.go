@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"go.uber.org/zap"
@@ -307,6 +308,9 @@ func (m *ReplicaManager) hostOffline(h *Hosted, reason string) {
 	h.core = partition.NewOffline(m.deps.Self, partition.CodeStorageError)
 	m.events.offline(h, reason)
 	h.publish(nil) // nobody reads yet
+	if h.dir == nil {
+		m.without.Add(1)
+	}
 	m.trouble()
 }
 
@@ -338,7 +342,8 @@ func (m *ReplicaManager) absent(img *metadata.Image, byID map[model.TopicIDParti
 
 // lost says why an absent replica may not be made anew, "" if it may.
 func (m *ReplicaManager) lost(id model.TopicIDPartition, reg *metadata.PartitionRegistration) string {
-	if !reg.InISR(m.deps.Self) && !reg.InELR(m.deps.Self) || mutant.On("host-lost-made-anew") {
+	counted := reg.InISR(m.deps.Self) || reg.InELR(m.deps.Self) || slices.Contains(reg.LastKnown, m.deps.Self)
+	if !counted || mutant.On("host-lost-made-anew") {
 		return ""
 	}
 	for _, d := range m.deps.Dirs.All() {
@@ -365,7 +370,7 @@ func (m *ReplicaManager) recordInventory() {
 		}
 		var add []model.TopicIDPartition
 		for _, h := range m.All() {
-			if h.dir == d || (first && h.dir == nil && !m.listed(h.id)) {
+			if h.dir == d || (first && h.dir == nil && !h.unmade && !m.listed(h.id)) {
 				add = append(add, h.id)
 			}
 		}

@@ -54,6 +54,9 @@ type Deps struct {
 	// Leaders opens connections to the brokers that lead; nil: this node never
 	// follows.
 	Leaders Leaders
+	// Serial has a function called in line with Load, Apply and Shutdown. Nil: nobody
+	// else calls those meanwhile.
+	Serial func(run func())
 	// Trouble is told, outside every loop, that a partition has gone offline because
 	// of its disk or is stalled: FailedReplicas and Stalled say which. May be nil.
 	Trouble func()
@@ -77,6 +80,10 @@ type ReplicaManager struct {
 	counters counters
 
 	index atomic.Pointer[index]
+	// without counts the partitions that are offline because they have no log, since
+	// revive looked last and found none.
+	without  atomic.Int64
+	reviving atomic.Bool // asked for, and not begun
 
 	// What follows belongs to the goroutine that calls Load, Apply and Shutdown.
 	image *metadata.Image

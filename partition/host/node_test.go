@@ -86,7 +86,7 @@ func (n *node) tryStart() (LoadSummary, error) {
 			n.flush[dir] = &fakeFlusher{}
 			return n.flush[dir]
 		},
-		Alter: n.alterSender(),
+		Alter: n.alterSender(), Serial: func(run func()) { run() },
 	})
 	return n.m.Load(n.img)
 }

@@ -342,6 +342,31 @@ func TestLostReplicaIsNotMadeAnew(t *testing.T) {
 			t.Errorf("%+v at the next start, want it still offline", sum)
 		}
 	})
+	t.Run("last known", func(t *testing.T) {
+		n, _ := leading(t, nil)
+		n.stop()
+		if err := n.fs.RemoveAll("/data/t-0"); err != nil {
+			t.Fatal(err)
+		}
+		c := metadata.NewPartitionChange(topicID("t"), 0)
+		c.ISR, c.ELR, c.LastKnown, c.Leader = []model.BrokerID{}, []model.BrokerID{}, []model.BrokerID{1}, model.NoLeader
+		n.commit(c)
+		if sum := n.start(); sum.Offline != 1 || sum.Created != 0 {
+			t.Errorf("%+v, want the lost replica offline", sum)
+		}
+		n.register()
+		n.rt.advance(5_000)
+		if s := n.m.Get("t", 0).State(); s.Role != partition.Offline {
+			t.Errorf("made anew while it may be asked for what it had: %+v", s.Mark)
+		}
+		c = metadata.NewPartitionChange(topicID("t"), 0)
+		c.LastKnown = []model.BrokerID{}
+		n.apply(c)
+		n.rt.advance(2_000)
+		if s := n.m.Get("t", 0).State(); s.Role != partition.Follower {
+			t.Errorf("nobody counts on it any more, and it is not made anew: %+v", s.Mark)
+		}
+	})
 	t.Run("created while the broker was down", func(t *testing.T) {
 		n := newNode(t)
 		n.start()

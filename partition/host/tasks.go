@@ -32,6 +32,7 @@ func (m *ReplicaManager) startTasks() {
 	s := m.deps.Broker.Storage
 	m.tasks = []*task{
 		newTask(m, time.Second, m.watch),
+		newTask(m, time.Second, m.lookAfterLost),
 		newTask(m, time.Second, func() { m.removeRetired(); m.unlinkDue() }),
 	}
 	for _, d := range m.deps.Dirs.All() {
