@@ -19,6 +19,9 @@ import (
 // cluster may write.
 const metadataFeature = "tidemark.version"
 
+// groupFeature is the feature that has coordinators assign (KIP-848).
+const groupFeature = "group.version"
+
 // Boot opens the disk and joins the cluster: Start's part that the simulator runs
 // too. The controller's listeners are served when it returns; done is called
 // once, from any goroutine, when clients can be served or the node can't be a

@@ -48,6 +48,8 @@ var handlers = [...]handler{
 	protocol.KeyBrokerHeartbeat:         (*Broker).handleController,
 	protocol.KeyUnregisterBroker:        (*Broker).handleForward,
 	protocol.KeyAllocateProducerIDs:     (*Broker).handleController,
+	protocol.KeyConsumerGroupHeartbeat:  (*Broker).handleConsumerGroupHeartbeat,
+	protocol.KeyConsumerGroupDescribe:   (*Broker).handleConsumerGroupDescribe,
 	protocol.KeyDescribeTopicPartitions: (*Broker).handleDescribeTopicPartitions,
 	protocol.KeyAddRaftVoter:            (*Broker).handleForward,
 	protocol.KeyRemoveRaftVoter:         (*Broker).handleForward,

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/coordinator"
 	"github.com/tidemark/tidemark/coordinator/group"
+	"github.com/tidemark/tidemark/coordinator/group/consumer"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol"
@@ -29,6 +30,9 @@ type groups struct {
 	counts groupCounts
 	closed atomic.Bool
 
+	// topics are what members of consumer groups may subscribe to.
+	topics atomic.Pointer[groupTopics]
+
 	mu     sync.Mutex
 	draws  *rand.Rand
 	riders map[*host.Hosted]*groupRider
@@ -45,15 +49,19 @@ type groupCounts struct {
 
 func newGroups(b *Broker) *groups {
 	s := &b.config.Groups
-	return &groups{
+	g := &groups{
 		b: b, draws: b.newRand(), riders: make(map[*host.Hosted]*groupRider),
 		cfg: group.Config{
 			SessionMin: model.Instant(s.SessionMin), SessionMax: model.Instant(s.SessionMax),
 			InitialDelay: model.Instant(s.InitialRebalanceDelay), SizeMax: int(s.SizeMax),
 			MetadataMax: int(s.MetadataBytesMax), RetentionMs: int64(s.OffsetsRetentionMinutes) * 60_000,
 			CheckEvery: model.Instant(s.OffsetsCheckInterval), CommitTimeout: model.Instant(s.CommitTimeout),
+			ConsumerSession: model.Instant(s.ConsumerSession), ConsumerHeartbeat: model.Instant(s.ConsumerHeartbeat), ConsumerSizeMax: int(s.ConsumerSizeMax),
 		},
 	}
+	g.topics.Store(&groupTopics{img: metadata.Empty()})
+	g.cfg.Topics = func() consumer.Topics { return g.topics.Load() }
+	return g
 }
 
 // newRand returns a source of chance of its own: member ids come from it.
@@ -70,6 +78,7 @@ func (g *groups) newRand() *rand.Rand {
 // applied follows an image that is in force: partitions that are new here get
 // their riders, and the offsets of topics that are gone are dropped.
 func (g *groups) applied(img *metadata.Image, d *metadata.Delta) {
+	g.topics.Store(g.topics.Load().next(img, d))
 	if t := img.Topic(offsetsTopic); t != nil {
 		g.ride(t)
 		g.warn(img, t)

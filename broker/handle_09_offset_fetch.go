@@ -32,7 +32,10 @@ func (b *Broker) handleOffsetFetch(r *server.Request) {
 	for i := range groups {
 		g := &groups[i]
 		q := &offsetsOfGroup{p: p, slot: i, img: img, asked: g}
-		ask := &group.FetchOffsets{Topics: q.resolve(v), All: g.Topics == nil && v >= 2, Stable: req.RequireStable}
+		ask := &group.FetchOffsets{Topics: q.resolve(v), All: g.Topics == nil && v >= 2, Stable: req.RequireStable, Epoch: -1}
+		if v >= 9 && g.MemberID != nil {
+			ask.Member, ask.Epoch = *g.MemberID, g.MemberEpoch
+		}
 		b.groups.call(r, g.Group, ask, q.answered)
 	}
 	p.done()

@@ -389,4 +389,5 @@ func (s *memberRequest) Deliver(model.Now) {
 // supportedFeatures are the features that this node can run at.
 var supportedFeatures = []metadata.FeatureRange{
 	{Name: metadataFeature, Min: 1, Max: 1},
+	{Name: groupFeature, Min: 0, Max: 1},
 }

@@ -28,7 +28,7 @@ func (b *Broker) buildQuorum() {
 		FS: b.fs, Dir: b.config.MetadataDir, NodeID: b.config.NodeID,
 		DirectoryID: metadata.DirectoryID(b.metadataDir().ID()), ClusterID: b.dirs.ClusterID(), Used: !b.dirs.Virgin(),
 		Voters: b.listedVoters(), Join: b.joinAddresses(), Listeners: b.controllerListeners(),
-		Features:     []metadata.Feature{{Name: metadataFeature, Level: 1}},
+		Features:     []metadata.Feature{{Name: groupFeature, Level: 1}, {Name: metadataFeature, Level: 1}},
 		SegmentBytes: b.config.Quorum.SegmentBytes, SnapshotBytes: b.config.Quorum.SnapshotBytesMax,
 		Controller: b.controllerConfig(), Recover: b.recoverTopics, Recovered: b.metadataRecovered, Failed: b.fail,
 		Started: b.beginning.started, Probe: b.prober.brokerLost,

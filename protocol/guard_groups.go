@@ -17,6 +17,7 @@ const (
 	sizeJoinProtocol    = int(unsafe.Sizeof(kmsg.JoinGroupRequestProtocol{}))
 	sizeSyncAssignment  = int(unsafe.Sizeof(kmsg.SyncGroupRequestGroupAssignment{}))
 	sizeLeaveMember     = int(unsafe.Sizeof(kmsg.LeaveGroupRequestMember{}))
+	sizeConsumerOwned   = int(unsafe.Sizeof(kmsg.ConsumerGroupHeartbeatRequestTopic{}))
 	sizeOffsetDelTopic  = int(unsafe.Sizeof(kmsg.OffsetDeleteRequestTopic{}))
 	sizeOffsetDelPart   = int(unsafe.Sizeof(kmsg.OffsetDeleteRequestTopicPartition{}))
 )
@@ -60,6 +61,12 @@ func guardGroups(w *walk, key, v int16) bool {
 		w.tags(0)
 	case KeyOffsetDelete:
 		guardOffsetDelete(w)
+	case KeyConsumerGroupHeartbeat:
+		guardConsumerHeartbeat(w, v)
+	case KeyConsumerGroupDescribe:
+		w.strs()
+		w.skip(1) // include authorized operations
+		w.tags(0)
 	default:
 		return false
 	}
@@ -193,6 +200,28 @@ func guardSyncGroup(w *walk, v int16) {
 	for n := w.array(sizeSyncAssignment); n > 0 && w.err == nil; n-- {
 		w.str() // member
 		w.bytes()
+		w.tags(0)
+	}
+	w.tags(0)
+}
+
+func guardConsumerHeartbeat(w *walk, v int16) {
+	w.str()     // group
+	w.str()     // member
+	w.skip(4)   // member epoch
+	w.nullStr() // instance
+	w.nullStr() // rack
+	w.skip(4)   // rebalance timeout
+	for n := w.nullArray(sizeString); n > 0 && w.err == nil; n-- {
+		w.str()
+	}
+	if v >= 1 {
+		w.nullStr() // pattern
+	}
+	w.nullStr() // assignor
+	for n := w.nullArray(sizeConsumerOwned); n > 0 && w.err == nil; n-- {
+		w.skip(16)
+		w.fixed(4) // partitions
 		w.tags(0)
 	}
 	w.tags(0)

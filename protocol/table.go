@@ -16,6 +16,8 @@ const (
 	KeyLeaveGroup              int16 = 13
 	KeySyncGroup               int16 = 14
 	KeyDescribeGroups          int16 = 15
+	KeyConsumerGroupHeartbeat  int16 = 68
+	KeyConsumerGroupDescribe   int16 = 69
 	KeyListGroups              int16 = 16
 	KeyApiVersions             int16 = 18
 	KeyCreateTopics            int16 = 19
@@ -171,6 +173,12 @@ var table = [...]API{
 	},
 	KeyAllocateProducerIDs: {
 		Key: KeyAllocateProducerIDs, Name: "AllocateProducerIds", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassController, Scope: OnController,
+	},
+	KeyConsumerGroupHeartbeat: {
+		Key: KeyConsumerGroupHeartbeat, Name: "ConsumerGroupHeartbeat", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassGroup, Scope: OnBroker,
+	},
+	KeyConsumerGroupDescribe: {
+		Key: KeyConsumerGroupDescribe, Name: "ConsumerGroupDescribe", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassGroup, Scope: OnBroker,
 	},
 	KeyDescribeTopicPartitions: {
 		Key: KeyDescribeTopicPartitions, Name: "DescribeTopicPartitions", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,

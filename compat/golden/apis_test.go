@@ -10,7 +10,6 @@ import (
 
 // Why requests that Kafka's broker answers are not answered here.
 const (
-	noGroups  = "groups of the consumer protocol (KIP-848) are not served in this version"
 	noTxns    = "there are no transactions in this version"
 	noShares  = "there are no share groups"
 	noStreams = "there are no streams groups"
@@ -21,7 +20,6 @@ const (
 
 var unserved = map[int16]string{
 	17: noAuth, 29: noAuth, 30: noAuth, 31: noAuth, 36: noAuth, 38: noAuth, 39: noAuth, 40: noAuth, 41: noAuth, 50: noAuth, 51: noAuth,
-	68: noGroups, 69: noGroups,
 	24: noTxns, 25: noTxns, 26: noTxns, 27: noTxns, 28: noTxns, 65: noTxns, 66: noTxns,
 	34: noMoves,
 	48: noQuotas, 49: noQuotas,

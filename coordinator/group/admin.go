@@ -7,21 +7,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/coordinator"
+	"github.com/tidemark/tidemark/coordinator/group/consumer"
 )
 
-// GroupType is what ListGroups calls the groups of this protocol.
-const GroupType = "classic"
+// What ListGroups calls the groups of each protocol.
+const (
+	TypeClassic  = "classic"
+	TypeConsumer = "consumer"
+)
 
 // list handles a ListGroups.
 func (m *Machine) list(c *coordinator.Call, req *List, out *coordinator.Out) {
 	groups := []kmsg.ListGroupsResponseGroup{}
 	for _, name := range m.names() {
+		lg := kmsg.NewListGroupsResponseGroup()
 		cl := m.groups[name].classic
-		if !wanted(req.States, cl.state.String()) || !wanted(req.Types, GroupType) {
+		lg.Group, lg.ProtocolType, lg.GroupState, lg.GroupType = name, cl.protocolType, cl.state.String(), TypeClassic
+		if cg := m.groups[name].consumer; cg != nil {
+			lg.ProtocolType, lg.GroupState, lg.GroupType = consumerType, cg.State(), TypeConsumer
+		}
+		if !wanted(req.States, lg.GroupState) || !wanted(req.Types, lg.GroupType) {
 			continue
 		}
-		lg := kmsg.NewListGroupsResponseGroup()
-		lg.Group, lg.ProtocolType, lg.GroupState, lg.GroupType = name, cl.protocolType, cl.state.String(), GroupType
 		groups = append(groups, lg)
 	}
 	out.Answer(c, groups)
@@ -41,10 +48,13 @@ func (m *Machine) described(c *coordinator.Call) *kmsg.DescribeGroupsResponseGro
 	dg := kmsg.NewDescribeGroupsResponseGroup()
 	dg.Group = c.Key
 	g := m.groups[c.Key]
-	if g == nil {
+	if g == nil || g.consumer != nil {
 		dg.State = Dead.String()
 		if c.Version >= 6 {
 			why := "Group " + c.Key + " not found."
+			if g != nil {
+				why = "Group " + c.Key + " is not a classic group."
+			}
 			dg.ErrorCode, dg.ErrorMessage = codeGroupIDNotFound, &why
 		}
 		return &dg
@@ -74,8 +84,11 @@ func (m *Machine) delete(c *coordinator.Call, out *coordinator.Out) {
 	case g == nil:
 		out.Fail(c, codeGroupIDNotFound)
 		return
-	case g.classic.state != Empty:
+	case g.classic.state != Empty, m.assigns(c.Key):
 		out.Fail(c, codeNonEmptyGroup)
+		return
+	case g.consumer != nil:
+		m.writeThenAnswer(c, append(m.tombstones(g), consumer.Tombstones(g.id)...), nil, out)
 		return
 	}
 	m.writeThenAnswer(c, append(m.tombstones(g), groupTombstone(g.id)), nil, out)

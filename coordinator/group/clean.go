@@ -2,6 +2,7 @@ package group
 
 import (
 	"github.com/tidemark/tidemark/coordinator"
+	"github.com/tidemark/tidemark/coordinator/group/consumer"
 	"github.com/tidemark/tidemark/internal/model"
 )
 
@@ -47,6 +48,9 @@ func (m *Machine) expired(now model.Now, g *group) []coordinator.Record {
 	kept := 0
 	for topic, parts := range g.offsets { // order-free: sorted below
 		read := c.state != Empty && (c.state != Stable || !c.known || c.subscribed[topic])
+		if g.consumer != nil {
+			read = g.consumer.Subscribed(topic)
+		}
 		for p, o := range parts { // order-free: sorted below
 			if read || !m.old(now, c, &o) {
 				kept++
@@ -60,7 +64,11 @@ func (m *Machine) expired(now model.Now, g *group) []coordinator.Record {
 		records = append(records, offsetTombstone(g.id, tp.Topic, tp.Partition))
 	}
 	m.stats.Expired += int64(len(records))
-	if kept == 0 && c.state == Empty && len(c.unused) == 0 {
+	switch {
+	case kept > 0:
+	case g.consumer != nil && g.consumer.Len() == 0:
+		records = append(records, consumer.Tombstones(g.id)...)
+	case g.consumer == nil && c.state == Empty && len(c.unused) == 0:
 		records = append(records, groupTombstone(g.id))
 	}
 	return records

@@ -1,6 +1,9 @@
 package group
 
-import "github.com/tidemark/tidemark/coordinator"
+import (
+	"github.com/tidemark/tidemark/coordinator"
+	"github.com/tidemark/tidemark/coordinator/group/consumer"
+)
 
 // Code is an error code of the Kafka protocol.
 type Code = coordinator.Code
@@ -23,4 +26,8 @@ const (
 	codeGroupMaxSizeReached       Code = 81
 	codeFencedInstanceID          Code = 82
 	codeGroupSubscribedToTopic    Code = 86
+	codeUnsupportedVersion        Code = 35
+	codeInvalidRequest            Code = consumer.CodeInvalidRequest
+	codeUnsupportedAssignor       Code = consumer.CodeUnsupportedAssignor
+	codeInvalidRegularExpression  Code = consumer.CodeInvalidRegularExpression
 )

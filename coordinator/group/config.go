@@ -1,6 +1,9 @@
 package group
 
-import "github.com/tidemark/tidemark/internal/model"
+import (
+	"github.com/tidemark/tidemark/coordinator/group/consumer"
+	"github.com/tidemark/tidemark/internal/model"
+)
 
 // Config is the settings of groups, by Kafka's names.
 type Config struct {
@@ -24,6 +27,15 @@ type Config struct {
 	// CommitTimeout is how long a commit waits for its replicas:
 	// offsets.commit.timeout.ms.
 	CommitTimeout model.Instant
+
+	// Consumer groups whose coordinator assigns (KIP-848):
+	// group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms,
+	// group.consumer.max.size.
+	ConsumerSession, ConsumerHeartbeat model.Instant
+	ConsumerSizeMax                    int
+	// Topics returns the topics as this broker knows them now. It is called in
+	// the partition's loop.
+	Topics func() consumer.Topics
 }
 
 // Bounds that Kafka has no setting for.

@@ -7,7 +7,9 @@
 // A group has two parts. Its offsets are what the records say: a commit is shown
 // once its record is committed. Its members are of one kind; the classic protocol
 // (JoinGroup, SyncGroup, Heartbeat, LeaveGroup) is in classic.go and the files
-// named after what it does. Membership changes in memory as members come and go;
+// named after what it does. The one in which the coordinator assigns (KIP-848) is
+// in package consumer, and in peers.go what binds it to requests and clocks. A
+// group changes from one to the other only while it has no members. Membership changes in memory as members come and go;
 // a record is written when a generation has its assignment, and when a group
 // becomes empty, and is what a new coordinator starts from. Groups of all kinds
 // stand in one registry and share offsets.go.

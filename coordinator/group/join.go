@@ -1,6 +1,7 @@
 package group
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,11 +20,15 @@ func (m *Machine) join(now model.Now, c *coordinator.Call, req *kmsg.JoinGroupRe
 	case session < m.cfg.SessionMin || session > m.cfg.SessionMax:
 		out.Answer(c, joinError(c, req.MemberID, codeInvalidSessionTimeout))
 		return
+	case m.assigns(c.Key):
+		out.Answer(c, joinError(c, req.MemberID, codeInconsistentGroupProtocol))
+		return
 	case m.groups[c.Key] == nil && req.MemberID != "":
 		out.Answer(c, joinError(c, req.MemberID, codeUnknownMemberID))
 		return
 	}
 	g := m.get(c.Key)
+	m.becomeClassic(g, out)
 	code := m.admit(now, g, c, req, out)
 	if code != codeNone {
 		out.Answer(c, joinError(c, req.MemberID, code))
@@ -269,6 +274,15 @@ func (m *Machine) newID(who string) string {
 	hi = hi&^0xf000 | 0x4000
 	lo = lo&^(3<<62) | 1<<63
 	return fmt.Sprintf("%s-%08x-%04x-%04x-%04x-%012x", who, hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&(1<<48-1))
+}
+
+// newUUID makes a member id as Kafka does for members that the coordinator
+// assigns to.
+func (m *Machine) newUUID() string {
+	var id model.TopicID
+	binary.BigEndian.PutUint64(id[:], m.rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], m.rand.Uint64())
+	return id.String()
 }
 
 // joinError answers a join that failed, naming the member if there is one.

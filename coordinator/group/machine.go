@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/coordinator"
+	"github.com/tidemark/tidemark/coordinator/group/consumer"
 	"github.com/tidemark/tidemark/internal/assert"
 	"github.com/tidemark/tidemark/internal/model"
 )
@@ -51,8 +52,11 @@ func (m *Machine) Stats() Stats { return m.stats }
 type group struct {
 	id      string
 	classic *classic
-	offsets map[string]map[int32]committed // by topic, then partition
-	waiting int                            // entries of Machine.pending
+	// consumer is nil unless the coordinator assigns; classic is empty then.
+	consumer *consumer.Group
+	clocks   map[string]*clock              // of consumer's members
+	offsets  map[string]map[int32]committed // by topic, then partition
+	waiting  int                            // entries of Machine.pending
 }
 
 // New returns a machine without groups.
@@ -70,6 +74,9 @@ type (
 	// FetchOffsets is one group's part of an OffsetFetch; the answer is a
 	// *kmsg.OffsetFetchResponseGroup.
 	FetchOffsets struct {
+		// Member and Epoch are who asks, "" and -1 if it is no member (KIP-848).
+		Member string
+		Epoch  int32
 		// Topics is what is asked for; nil with All.
 		Topics []kmsg.OffsetFetchRequestGroupTopic
 		// All asks for every offset of the group.
@@ -82,6 +89,9 @@ type (
 		// States and Types keep those named, whatever the case; empty keeps all.
 		States, Types []string
 	}
+	// DescribeConsumer asks for one group whose coordinator assigns; the answer is
+	// a *kmsg.ConsumerGroupDescribeResponseGroup.
+	DescribeConsumer struct{}
 	// Describe asks for one group; the answer is a
 	// *kmsg.DescribeGroupsResponseGroup.
 	Describe struct{}
@@ -104,6 +114,10 @@ func (m *Machine) Handle(now model.Now, c *coordinator.Call, out *coordinator.Ou
 		m.leave(now, c, req, out)
 	case *kmsg.OffsetCommitRequest:
 		m.commit(now, c, req, out)
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		m.consumerHeartbeat(now, c, req, out)
+	case *DescribeConsumer:
+		m.describeConsumer(c, out)
 	case *FetchOffsets:
 		m.fetch(c, req, out)
 	case *kmsg.OffsetDeleteRequest:
@@ -130,6 +144,7 @@ func (m *Machine) Begin(now model.Now, out *coordinator.Out) {
 		for _, mem := range g.classic.members {
 			m.armSession(mem, now, mem.sessionTimeout)
 		}
+		m.armPeers(now, g)
 		if len(g.classic.members) > m.cfg.SizeMax {
 			m.prepareRebalance(now, g, out) // some must go: the bound has become smaller
 		}
@@ -155,6 +170,8 @@ func (m *Machine) Tick(now model.Now, out *coordinator.Out) {
 			m.joinOver(now, t.group, out)
 		case timerSync:
 			m.syncOver(now, t.group, out)
+		case timerPeer, timerRevoke:
+			m.peerOver(now, t, out)
 		}
 	}
 	if m.cleanAt <= now.Mono {
@@ -168,6 +185,9 @@ func (m *Machine) renewSessions(now model.Now) {
 	for _, g := range m.groups { // order-free: each is given its own time
 		for _, mem := range g.classic.members {
 			mem.deadline = max(mem.deadline, now.Mono+mem.sessionTimeout)
+		}
+		for _, k := range g.clocks { // order-free: each is given its own time
+			k.deadline = max(k.deadline, now.Mono+m.cfg.ConsumerSession)
 		}
 	}
 }
@@ -201,6 +221,8 @@ func (m *Machine) Written(now model.Now, w *coordinator.Write, code Code, out *c
 		} else {
 			out.Answer(w.Call, t.response)
 		}
+	case *beating:
+		m.beaten(now, w, t, code, out)
 	case *fetching:
 		if code != codeNone {
 			out.Fail(w.Call, coordinator.ClientCode(code))
@@ -231,7 +253,7 @@ func (m *Machine) get(id string) *group {
 // maybeForget drops a group of which nothing is left.
 func (m *Machine) maybeForget(g *group) {
 	c := g.classic
-	if c.state == Empty && c.generation == 0 && !c.typed && len(c.unused) == 0 && len(g.offsets) == 0 && g.waiting == 0 {
+	if g.consumer == nil && c.state == Empty && c.generation == 0 && !c.typed && len(c.unused) == 0 && len(g.offsets) == 0 && g.waiting == 0 {
 		if m.groups[g.id] == g {
 			delete(m.groups, g.id)
 			m.stats.Groups[Empty]--

@@ -64,6 +64,9 @@ func (m *Machine) mayCommit(now model.Now, g *group, c *coordinator.Call, req *k
 		}
 		return codeIllegalGeneration
 	}
+	if g.consumer != nil {
+		return m.mayCommitAsPeer(g, c, req)
+	}
 	cl := g.classic
 	switch {
 	case req.Generation < 0 && cl.state == Empty:
@@ -121,6 +124,12 @@ type fetching struct{ req *FetchOffsets }
 // fetch handles one group's OffsetFetch. A group that doesn't exist has no
 // offsets, which is no error.
 func (m *Machine) fetch(c *coordinator.Call, req *FetchOffsets, out *coordinator.Out) {
+	if g := m.groups[c.Key]; g != nil && g.consumer != nil && (req.Member != "" || req.Epoch >= 0) {
+		if code := g.consumer.MayCommit(req.Member, nil, req.Epoch); code != codeNone {
+			out.Fail(c, code)
+			return
+		}
+	}
 	if req.Stable && len(m.pending) > 0 {
 		out.Write(&coordinator.Write{Call: c, Timeout: m.cfg.CommitTimeout, Token: &fetching{req}})
 		return
@@ -190,7 +199,7 @@ func (m *Machine) deleteOffsets(c *coordinator.Call, req *kmsg.OffsetDeleteReque
 		t := &req.Topics[i]
 		rt := kmsg.NewOffsetDeleteResponseTopic()
 		rt.Topic = t.Topic
-		reads := g.classic.reads(t.Topic)
+		reads := g.classic.reads(t.Topic) || g.consumer != nil && g.consumer.Subscribed(t.Topic)
 		for j := range t.Partitions {
 			rp := kmsg.NewOffsetDeleteResponseTopicPartition()
 			rp.Partition = t.Partitions[j].Partition

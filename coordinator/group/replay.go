@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/coordinator"
+	"github.com/tidemark/tidemark/coordinator/group/consumer"
 	"github.com/tidemark/tidemark/internal/model"
 )
 
@@ -19,6 +20,10 @@ type pendingOffset struct {
 
 // Replay implements coordinator.Machine.
 func (m *Machine) Replay(at model.Offset, r coordinator.Record) {
+	if version, ok := keyVersion(r.Key); ok && consumer.Known(version) {
+		m.replayConsumer(r)
+		return
+	}
 	p, err := parse(r)
 	switch {
 	case err != nil:
@@ -36,6 +41,9 @@ func (m *Machine) Replay(at model.Offset, r coordinator.Record) {
 	case p.isGroup && !m.serving:
 		// While it serves, the members in memory are ahead of their records.
 		m.restore(p.group, p.metadata)
+		if g := m.groups[p.group]; g.consumer != nil && g.consumer.Len() == 0 {
+			g.consumer = nil
+		}
 	}
 }
 

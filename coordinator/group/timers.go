@@ -14,6 +14,8 @@ const (
 	timerPending                      // a member id was not used
 	timerJoin                         // the joining phase ends
 	timerSync                         // the time for syncs is over
+	timerPeer                         // a member of a consumer group was not heard of
+	timerRevoke                       // it has not given up its partitions
 )
 
 // timer is one deadline. It is embedded in what it belongs to, and in the heap
@@ -22,6 +24,7 @@ type timer struct {
 	kind   timerKind
 	group  *group
 	member *member // of timerSession and timerPending
+	peer   string  // the member's id, of timerPeer and timerRevoke
 
 	at    model.Instant
 	seq   uint64 // order among equal deadlines

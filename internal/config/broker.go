@@ -203,6 +203,11 @@ type Groups struct {
 	InitialRebalanceDelay time.Duration
 	// SizeMax bounds the members of a group.
 	SizeMax int32
+	// ConsumerSession, ConsumerHeartbeat and ConsumerSizeMax are of groups whose
+	// coordinator assigns (KIP-848); the others bound the first two.
+	ConsumerSession, ConsumerSessionMin, ConsumerSessionMax       time.Duration
+	ConsumerHeartbeat, ConsumerHeartbeatMin, ConsumerHeartbeatMax time.Duration
+	ConsumerSizeMax                                               int32
 	// MetadataBytesMax bounds the text that is committed with an offset.
 	MetadataBytesMax int32
 	// OffsetsRetentionMinutes is how long offsets are kept without readers.

@@ -221,6 +221,17 @@ func (b *Broker) finishGroups(*Warnings) error {
 		len(b.Quorum.Voters) <= 1 && len(b.Quorum.BootstrapServers) == 0 {
 		b.Groups.TopicReplicationFactor, b.Groups.Alone = 1, true
 	}
+	g := &b.Groups
+	switch {
+	case g.ConsumerSession < g.ConsumerSessionMin || g.ConsumerSession > g.ConsumerSessionMax:
+		return b.bad("group.consumer.session.timeout.ms", fmt.Sprintf("between group.consumer.min.session.timeout.ms (%d) and group.consumer.max.session.timeout.ms (%d)",
+			g.ConsumerSessionMin.Milliseconds(), g.ConsumerSessionMax.Milliseconds()))
+	case g.ConsumerHeartbeat < g.ConsumerHeartbeatMin || g.ConsumerHeartbeat > g.ConsumerHeartbeatMax:
+		return b.bad("group.consumer.heartbeat.interval.ms", fmt.Sprintf("between group.consumer.min.heartbeat.interval.ms (%d) and group.consumer.max.heartbeat.interval.ms (%d)",
+			g.ConsumerHeartbeatMin.Milliseconds(), g.ConsumerHeartbeatMax.Milliseconds()))
+	case g.ConsumerHeartbeat >= g.ConsumerSession:
+		return b.bad("group.consumer.heartbeat.interval.ms", fmt.Sprintf("less than group.consumer.session.timeout.ms (%d)", g.ConsumerSession.Milliseconds()))
+	}
 	return nil
 }
 

@@ -168,6 +168,8 @@ func TestBadValues(t *testing.T) {
 		{"replica.fetch.wait.max.ms=40000", "replica.fetch.wait.max.ms", "at most replica.lag.time.max.ms (30000)"},
 		{"replica.socket.timeout.ms=100", "replica.socket.timeout.ms", "at least replica.fetch.wait.max.ms (500)"},
 		{"broker.session.timeout.ms=3000", "broker.session.timeout.ms", "at least twice"},
+		{"group.consumer.session.timeout.ms=44999", "group.consumer.session.timeout.ms", "between group.consumer.min.session.timeout.ms (45000)"},
+		{"group.consumer.heartbeat.interval.ms=15001", "group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms (15000)"},
 		{"controller.quorum.election.timeout.ms=200", "controller.quorum.election.timeout.ms", "three times"},
 		{"max.connections.per.ip.overrides=h", "max.connections.per.ip.overrides", "host:count"},
 		{"log.cleaner.min.compaction.lag.ms=5 log.cleaner.max.compaction.lag.ms=4", "min.compaction.lag.ms", "at most max.compaction.lag.ms (4)"},
@@ -238,6 +240,8 @@ func TestEveryKeyReachesAField(t *testing.T) {
 		"log.roll.hours": "5", "log.retention.hours": "5", "log.roll.jitter.hours": "5", "log.flush.scheduler.interval.ms": "5",
 		"num.recovery.threads.per.data.dir": "3", "replica.lag.time.max.ms": "9000", "replica.socket.timeout.ms": "900",
 		"broker.session.timeout.ms": "9001", "controller.quorum.election.timeout.ms": "501",
+		"group.consumer.session.timeout.ms": "45001", "group.consumer.max.session.timeout.ms": "45001", "group.consumer.min.session.timeout.ms": "44999",
+		"group.consumer.heartbeat.interval.ms": "5001", "group.consumer.max.heartbeat.interval.ms": "5001", "group.consumer.min.heartbeat.interval.ms": "4999",
 	}
 	for _, k := range BrokerKeys() {
 		if k.Ignored != "" {

@@ -34,6 +34,7 @@ func Names() []Mutant {
 		{"ctl-wiped-votes", "a used node whose metadata is gone makes itself a new cluster"},
 		{"group-commit-any-generation", "offsets are committed by members of an older generation"},
 		{"group-generation-kept", "a rebalance ends without a new generation"},
+		{"group-unreleased-given", "a member of a consumer group gets partitions that another has not given up"},
 		{"host-acts-before-registration", "a broker leads and follows by an image that is older than its registration"},
 		{"host-lost-made-anew", "a replica that the cluster counts on and whose log is gone is made anew, empty"},
 		{"log-index-off-by-one", "an entry of the offset index points one batch too far"},

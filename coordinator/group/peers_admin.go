@@ -1,0 +1,62 @@
+package group
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/coordinator"
+	"github.com/tidemark/tidemark/coordinator/group/assign"
+	"github.com/tidemark/tidemark/internal/model"
+)
+
+// describeConsumer handles one group of a ConsumerGroupDescribe.
+func (m *Machine) describeConsumer(c *coordinator.Call, out *coordinator.Out) {
+	dg := kmsg.NewConsumerGroupDescribeResponseGroup()
+	dg.Group = c.Key
+	g := m.groups[c.Key]
+	if g == nil || g.consumer == nil {
+		why := "Group " + c.Key + " not found."
+		if g != nil {
+			why = "Group " + c.Key + " is not a consumer group."
+		}
+		dg.ErrorCode, dg.ErrorMessage, dg.State = codeGroupIDNotFound, &why, Dead.String()
+		out.Answer(c, &dg)
+		return
+	}
+	cg := g.consumer
+	dg.State, dg.AssignorName = cg.State(), cg.Assignor()
+	dg.Epoch, dg.AssignmentEpoch = cg.Epochs()
+	for _, id := range cg.Members() {
+		mem := cg.Member(id)
+		dm := kmsg.NewConsumerGroupDescribeResponseGroupMember()
+		dm.MemberID, dm.InstanceID, dm.RackID, dm.MemberEpoch = id, mem.Instance, mem.Rack, mem.Epoch
+		dm.ClientID, dm.ClientHost = mem.ClientID, mem.ClientHost
+		dm.SubscribedTopics, dm.SubscribedTopicRegex = slices.Clone(mem.Names), mem.Regex
+		dm.Assignment, dm.TargetAssignment = m.named(mem.Assigned), m.named(cg.Target(id))
+		dm.MemberType = 1 // of this protocol
+		dg.Members = append(dg.Members, dm)
+	}
+	out.Answer(c, &dg)
+}
+
+// named is a set with the names of its topics; one that is gone has none
+// and is left out.
+func (m *Machine) named(s assign.Set) kmsg.Assignment {
+	a := kmsg.NewAssignment()
+	names := make(map[model.TopicID]string)
+	ts := m.cfg.Topics()
+	for name := range ts.Names() {
+		if t, ok := ts.Topic(name); ok {
+			names[t.ID] = name
+		}
+	}
+	for _, t := range byTopic(s) {
+		if name, ok := names[t.id]; ok {
+			at := kmsg.NewAssignmentTopicPartition()
+			at.TopicID, at.Topic, at.Partitions = t.id, name, t.partitions
+			a.TopicPartitions = append(a.TopicPartitions, at)
+		}
+	}
+	return a
+}
