@@ -141,6 +141,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 	}
 	r.part.maxStart = max(r.part.maxStart, int64(s.LogStart))
 	r.checkHolders(old, s)
+	r.leastISR = s.MinISR
 	r.rider.follow()
 	if r.leads() && (old == nil || old.Role != s.Role || old.LeaderEpoch != s.LeaderEpoch) {
 		r.reigns()
@@ -152,14 +153,15 @@ func (n *node) look(hosted *host.Hosted) *replica {
 // min.insync.replicas brokers hold what is below, or have lost it honestly since;
 // on their disks for good, if the topic says so. The leader's word on them is not
 // taken, but for how many there are to be, which a reassignment under way, or a
-// change of the setting, reaches it with when it reaches it; see checkMinISR.
+// change of the setting, reaches it with when it reaches it, and may be changed
+// back in the same event; see checkMinISR.
 func (r *replica) checkHolders(old, s *host.State) {
 	w, p := r.m.world, r.part
 	if len(w.machines) == 1 || isChurn(r.tp.Topic) || s.Role != partition.Leader || s.View == nil ||
 		old == nil || old.Role != partition.Leader || old.LeaderEpoch != s.LeaderEpoch || s.HighWatermark <= old.HighWatermark {
 		return
 	}
-	holders, least := 0, min(s.MinISR, old.MinISR)
+	holders, least := 0, min(s.MinISR, old.MinISR, r.leastISR)
 	for _, m := range w.machines {
 		if o := m.find(p); o != nil && o.reach >= int64(s.HighWatermark) && (!isFlush(r.tp.Topic) || o.floor >= int64(s.HighWatermark)) {
 			holders++

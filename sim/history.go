@@ -127,7 +127,10 @@ type replica struct {
 	online bool
 	host   *host.Hosted // of the running incarnation, nil if it has none
 	state  *host.State  // as last looked at
-	rider  *counter     // what rides on it, in the running incarnation
+	// leastISR is the least min.insync.replicas that its broker's metadata had
+	// since then.
+	leastISR int
+	rider    *counter // what rides on it, in the running incarnation
 	// cutting: a cut is on its way to the disk, so the files may be ahead of the
 	// state.
 	cutting bool

@@ -1,0 +1,34 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
+)
+
+// Who may be in the ELR after one entry of the metadata log.
+func TestWhoMayBeInELR(t *testing.T) {
+	type ids = []model.BrokerID
+	reg := func(epoch model.PartitionEpoch, isr, elr ids) *metadata.PartitionRegistration {
+		return &metadata.PartitionRegistration{PartitionEpoch: epoch, ISR: isr, ELR: elr}
+	}
+	for name, c := range map[string]struct {
+		was, reg *metadata.PartitionRegistration
+		cleared  bool
+		wrong    model.BrokerID
+	}{
+		"new":                           {nil, reg(0, ids{1}, nil), false, model.NoLeader},
+		"as before":                     {reg(3, ids{1}, ids{2}), reg(3, ids{1}, ids{2}), false, model.NoLeader},
+		"from the ISR":                  {reg(3, ids{1, 2}, nil), reg(4, ids{1}, ids{2}), false, model.NoLeader},
+		"from nowhere":                  {reg(3, ids{1}, nil), reg(4, ids{1}, ids{2}), false, 2},
+		"kept by a change":              {reg(3, ids{1}, ids{2}), reg(3, ids{1}, ids{2}), true, 2},
+		"kept by a change, and another": {reg(3, ids{1, 3}, ids{2}), reg(4, ids{1}, ids{2, 3}), true, 2},
+		"left the ISR behind a change":  {reg(3, ids{1}, nil), reg(4, nil, ids{1}), true, model.NoLeader},
+		"elected unclean, then stopped": {reg(5, ids{2}, nil), reg(7, nil, ids{3}), false, model.NoLeader},
+	} {
+		if got := wrongInELR(c.was, c.reg, c.cleared); got != c.wrong {
+			t.Errorf("%s: broker %d is wrong there, want %d", name, got, c.wrong)
+		}
+	}
+}
