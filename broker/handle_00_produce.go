@@ -99,6 +99,9 @@ func (p *pendingProduce) produce(slot int32, topic *metadata.Topic, t *kmsg.Prod
 	case h == nil:
 		p.redirect(slot, topic.Partition(q.Partition))
 	default:
+		if !h.Established() {
+			p.r.Barrier()
+		}
 		h.Produce(host.ProduceMsg{
 			Prepared: prepared, Reject: reject, Acks: p.acks, Deadline: p.deadline,
 			Waiter: p, Slot: slot, Frame: p.r,

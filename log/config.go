@@ -104,7 +104,11 @@ type Options struct {
 	// cleaner checkpoint says; 0 if there is none. Holes between segments below
 	// it are compaction's work.
 	CleanedTo model.Offset
-	Now       model.Now
+	// Fresh: the directory was just made and holds nothing of a log. Nothing is
+	// looked for in it, and nothing synced; the caller does that before the first
+	// append.
+	Fresh bool
+	Now   model.Now
 	// Files bounds open files and cached indexes over all logs that share it.
 	// Nil: the log has its own.
 	Files *FileCache

@@ -379,6 +379,22 @@ func (ld *loader) startEmpty() error {
 	return ld.finish()
 }
 
+// startFresh makes a log in a directory of which it is known that it holds none.
+func (ld *loader) startFresh() error {
+	l := ld.l
+	ld.report.Created = true
+	fresh, err := l.createSegment(l.logStart)
+	if err != nil {
+		return err
+	}
+	l.segments = []*segment{fresh}
+	l.startTip(ld.o.Now, fresh)
+	l.logEnd, l.recoveryPoint = l.logStart, min(ld.o.RecoveryPoint, l.logStart)
+	l.producers.Reset(l.logStart)
+	l.publish()
+	return nil
+}
+
 // belowStart empties a log that ends below its start: what it holds was deleted.
 func (ld *loader) belowStart() error {
 	l := ld.l

@@ -111,6 +111,9 @@ func (ld *loader) load() (*Log, error) {
 		logStart: max(ld.o.LogStart, 0),
 	}
 	ld.l.flush.epochs.shared = &sharedEpochFile{}
+	if ld.o.Fresh {
+		return ld.l, ld.startFresh()
+	}
 	if err := ld.survey(); err != nil {
 		return nil, err
 	}

@@ -82,10 +82,12 @@ func (l *Log) roll(now model.Now, base model.Offset) error {
 // failure has left.
 func (l *Log) createSegment(base model.Offset) (*segment, error) {
 	path := l.path(fileName(base, logSuffix))
-	if err := removeIfThere(l.fs, path); err != nil {
-		return nil, fmt.Errorf("create segment: %w", err)
-	}
 	f, err := l.fs.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		if err = removeIfThere(l.fs, path); err == nil {
+			f, err = l.fs.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}

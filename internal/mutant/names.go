@@ -36,6 +36,7 @@ func Names() []Mutant {
 		{"group-generation-kept", "a rebalance ends without a new generation"},
 		{"group-unreleased-given", "a member of a consumer group gets partitions that another has not given up"},
 		{"host-acts-before-registration", "a broker leads and follows by an image that is older than its registration"},
+		{"host-first-append-early", "a partition's first append doesn't wait until its directory is durable"},
 		{"host-lost-made-anew", "a replica that the cluster counts on and whose log is gone is made anew, empty"},
 		{"log-index-off-by-one", "an entry of the offset index points one batch too far"},
 		{"log-keep-empty-epoch", "a truncation to the log's end keeps the epochs in which nothing was written"},

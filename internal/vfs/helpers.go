@@ -48,17 +48,52 @@ func WriteFileAtomic(fs FS, name string, data []byte) error {
 }
 
 func writeAndSync(fs FS, name string, data []byte) error {
-	f, err := fs.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+	f, err := write(fs, name, data)
 	if err != nil {
 		return err
-	}
-	if n, err := f.WriteAt(data, 0); err != nil {
-		_ = f.Close()
-		return fmt.Errorf("write %s, %d of %d bytes: %w", name, n, len(data), err)
 	}
 	if err := f.Sync(); err != nil {
 		_ = f.Close()
 		return fmt.Errorf("sync %s: %w", name, err)
 	}
 	return f.Close()
+}
+
+// write makes a file of the given content and leaves it open.
+func write(fs FS, name string, data []byte) (File, error) {
+	f, err := fs.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := f.WriteAt(data, 0); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("write %s, %d of %d bytes: %w", name, n, len(data), err)
+	}
+	return f, nil
+}
+
+// WriteFile makes a file. A crash may leave any part of it, or nothing, until
+// SyncFile has returned.
+func WriteFile(fs FS, name string, data []byte) error {
+	f, err := write(fs, name, data)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// SyncFile makes a file durable, and then the names in its directory.
+func SyncFile(fs FS, name string) error {
+	f, err := fs.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("sync %s: %w", name, err)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return fs.SyncDir(filepath.Dir(name))
 }

@@ -32,6 +32,19 @@ func WritePartitionMetadata(fs vfs.FS, path string, p PartitionMetadata) error {
 	return vfs.WriteFileAtomic(fs, path, EncodePartitionMetadata(p))
 }
 
+// PutPartitionMetadata writes a PartitionMetadataFile in a directory that was
+// just made. It is neither atomic nor durable: SyncPartitionMetadata makes it so,
+// before the partition's first append.
+func PutPartitionMetadata(fs vfs.FS, path string, p PartitionMetadata) error {
+	return vfs.WriteFile(fs, path, EncodePartitionMetadata(p))
+}
+
+// SyncPartitionMetadata makes a PartitionMetadataFile durable, with all names in
+// its directory.
+func SyncPartitionMetadata(fs vfs.FS, path string) error {
+	return vfs.SyncFile(fs, path)
+}
+
 // DecodePartitionMetadata reads the text of a PartitionMetadataFile.
 func DecodePartitionMetadata(path string, text []byte) (PartitionMetadata, error) {
 	r := lineReader{rest: text}

@@ -13,10 +13,12 @@ import (
 	"github.com/tidemark/tidemark/partition"
 )
 
-// create makes the logs of new partitions. The directory, its entry in the log
-// directory, partition.metadata and the inventory are durable when it returns,
-// before anything can be appended. Partitions that are hosted offline already
-// are left alone.
+// create makes the logs of new partitions. When it returns, the names of their
+// directories and the inventory are durable: one sync and one file for all that
+// come at a time. What is in a directory becomes durable before the partition's
+// first append (see Hosted.establish): of one to which nothing was ever appended
+// a power failure may leave an empty directory, and Load makes the rest anew.
+// Partitions that are hosted offline already are left alone.
 func (m *ReplicaManager) create(parts []*Hosted) {
 	made := make(map[*Dir][]*Hosted)
 	for _, h := range parts {
@@ -130,11 +132,12 @@ func (m *ReplicaManager) createLog(d *Dir, h *Hosted) (plog *log.Log, err error)
 	if err := d.fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := m.writeMetadata(d, name, h.id); err != nil {
+	path := filepath.Join(dir, checkpoint.PartitionMetadataFile)
+	if err := checkpoint.PutPartitionMetadata(d.fs, path, checkpoint.PartitionMetadata{TopicID: h.id.TopicID}); err != nil {
 		return nil, err
 	}
 	plog, _, err = log.Open(log.Options{
-		FS: d.fs, Dir: dir, Partition: h.tp, Config: logConfig(h.topic), Rand: m.rand(),
+		FS: d.fs, Dir: dir, Fresh: true, Partition: h.tp, Config: logConfig(h.topic), Rand: m.rand(),
 		Stop: log.StopPower, Now: m.deps.RT.Now(), Files: m.deps.Files,
 		LowerRecoveryPoint: func(to model.Offset) error { return d.lowerRecoveryPoint(h.tp, to) },
 	})

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"fmt"
+	"path/filepath"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -10,6 +12,7 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/log/checkpoint"
 	"github.com/tidemark/tidemark/partition"
 )
 
@@ -18,6 +21,9 @@ import (
 // directory's flusher does it and not the loop. Until it is done the log is its;
 // every message for the partition is parked, in order. Readers go on with the
 // State of before.
+//
+// So does a partition's first append, which has to wait until the partition's
+// directory is durable; the append itself is then done in the loop.
 
 // The states of a cutJob.
 const (
@@ -36,7 +42,9 @@ type cutJob struct {
 	// lowered is the recovery point that the log has in memory already: the State
 	// shows it before the file is written, so that no checkpoint raises it again.
 	lowered model.Offset
-	state   atomic.Int32
+	// establish: first the directory is made durable.
+	establish bool
+	state     atomic.Int32
 
 	// Valid when done.
 	err    error
@@ -48,12 +56,14 @@ type cutJob struct {
 // lowered recovery point has been published.
 func (h *Hosted) startCut(now model.Now, w partition.Write, out *loop.Outbox) {
 	h.busySince.Store(int64(now.Mono))
-	j := &cutJob{h: h, plog: h.plog, now: now, write: w, lowered: w.Offset}
-	if w.Kind != partition.WriteTruncate {
-		j.lowered = min(w.Offset, h.plog.View().Segments()[0].Base)
-	}
-	if !mutant.On("log-rp-after-truncate") {
-		h.plog.LowerRecoveryPoint(j.lowered)
+	j := &cutJob{h: h, plog: h.plog, now: now, write: w, lowered: w.Offset, establish: !h.established.Load()}
+	if w.Kind.Cuts() {
+		if w.Kind != partition.WriteTruncate {
+			j.lowered = min(w.Offset, h.plog.View().Segments()[0].Base)
+		}
+		if !mutant.On("log-rp-after-truncate") {
+			h.plog.LowerRecoveryPoint(j.lowered)
+		}
 	}
 	h.cut = j
 	out.Add(j)
@@ -61,7 +71,9 @@ func (h *Hosted) startCut(now model.Now, w partition.Write, out *loop.Outbox) {
 
 // Deliver hands the job to the directory's flusher.
 func (j *cutJob) Deliver(model.Now) {
-	j.h.dir.willLower(j.h.tp, j.lowered)
+	if j.write.Kind.Cuts() {
+		j.h.dir.willLower(j.h.tp, j.lowered)
+	}
 	j.h.dir.flusher.Submit(j, true)
 }
 
@@ -76,6 +88,15 @@ func (j *cutJob) Run() {
 }
 
 func (j *cutJob) run() error {
+	if j.establish && !mutant.On("host-first-append-early") {
+		path := filepath.Join(j.plog.Dir(), checkpoint.PartitionMetadataFile)
+		if err := checkpoint.SyncPartitionMetadata(j.h.dir.fs, path); err != nil {
+			return fmt.Errorf("make %s durable: %w", j.plog.Dir(), err)
+		}
+	}
+	if !j.write.Kind.Cuts() {
+		return nil
+	}
 	if !mutant.On("log-rp-after-truncate") {
 		if err := j.h.dir.lowerRecoveryPoint(j.h.tp, j.lowered); err != nil {
 			return err
@@ -133,9 +154,7 @@ func (h *Hosted) blocked(now model.Now, msg message, out *loop.Outbox) bool {
 		h.cut = nil
 		h.busySince.Store(0)
 		h.resumed()
-		h.in = partition.Input{Kind: partition.KindWritten, Written: partition.Written{
-			Fault: h.faultOf(j.err), LogStart: j.ends[0], LogEnd: j.ends[1], Rolled: j.rolled, MaxTimestamp: model.NoTimestamp,
-		}}
+		h.in = partition.Input{Kind: partition.KindWritten, Written: h.completed(now, j)}
 		h.step(now, out)
 		h.serveRide()
 		h.publish(out)
@@ -151,6 +170,19 @@ func (h *Hosted) blocked(now model.Now, msg message, out *loop.Outbox) bool {
 		}
 	}
 	return true
+}
+
+// completed is what a job has written; what had to wait for it is written now.
+func (h *Hosted) completed(now model.Now, j *cutJob) partition.Written {
+	if j.err == nil {
+		h.established.Store(true)
+	}
+	if j.err == nil && !j.write.Kind.Cuts() {
+		return h.execute(now, j.write)
+	}
+	return partition.Written{
+		Fault: h.faultOf(j.err), LogStart: j.ends[0], LogEnd: j.ends[1], Rolled: j.rolled, MaxTimestamp: model.NoTimestamp,
+	}
 }
 
 // reclaim gives up the bytes that were cut off, now that the State shows them no

@@ -58,7 +58,8 @@ func (h *Hosted) begin(now model.Now, write partition.Write, out *loop.Outbox) (
 
 // perform does a write here, or has the disk's own goroutine do it.
 func (h *Hosted) perform(now model.Now, w partition.Write, out *loop.Outbox) (partition.Written, bool) {
-	if w.Kind.Cuts() {
+	first := w.Kind == partition.WriteAppend && !h.established.Load()
+	if w.Kind.Cuts() || first {
 		h.startCut(now, w, out)
 		return partition.Written{}, false
 	}

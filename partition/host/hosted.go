@@ -34,6 +34,9 @@ type Hosted struct {
 	stalled atomic.Bool
 	// busySince is the instant at which the running write began, 0 if none runs.
 	busySince atomic.Int64
+	// established: what stands in the directory is durable, so that an append need
+	// not wait. Only the loop sets it.
+	established atomic.Bool
 	// lag is how many records below the leader's high watermark a follower lacks.
 	lag     atomic.Int64
 	traffic traffic
@@ -84,6 +87,11 @@ func (h *Hosted) Dir() string {
 	}
 	return h.dir.path
 }
+
+// Established says whether an append is done within the loop's turn. A
+// partition's first one waits for the disk; who sends it holds back what comes
+// behind it over the same connection.
+func (h *Hosted) Established() bool { return h.established.Load() }
 
 // State returns the latest published snapshot, never nil.
 func (h *Hosted) State() *State { return h.state.Load() }

@@ -34,6 +34,8 @@ type foundDir struct {
 	// blank: it has no partition.metadata. A crash can leave that only while the
 	// partition is being created, when nothing has been appended.
 	blank bool
+	// torn: its partition.metadata makes no sense.
+	torn bool
 	// reason is set when the partition can't be served.
 	reason string
 	// checkpoints; cleaned is Kafka's, of a log that it compacted
@@ -153,7 +155,8 @@ func (f *foundDir) readMetadata() {
 	meta, ok, err := checkpoint.ReadPartitionMetadata(f.dir.fs, filepath.Join(f.dir.path, f.name, checkpoint.PartitionMetadataFile))
 	switch {
 	case err != nil:
-		f.reason = err.Error()
+		var bad *checkpoint.FormatError
+		f.reason, f.torn = err.Error(), errors.As(err, &bad)
 	case !ok:
 		f.blank = true
 	default:
@@ -173,6 +176,14 @@ func (m *ReplicaManager) belongs(img *metadata.Image, f *foundDir) bool {
 	reg := t.Partition(f.tp.Partition)
 	if reg == nil || !reg.HasReplica(m.deps.Self) {
 		return false
+	}
+	if why := f.reason; f.torn {
+		// It became durable before the first append, so that a crash can only have
+		// torn that of a partition which holds nothing.
+		f.reason = ""
+		if f.blank = m.holdsNothing(f); !f.blank || f.reason != "" {
+			f.reason, f.blank = why, false
+		}
 	}
 	if f.reason != "" {
 		f.id.TopicID = t.ID // unreadable: it stays where it is, offline
@@ -290,6 +301,7 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 
 func (m *ReplicaManager) hostOnline(h *Hosted, plog *log.Log, highWatermark model.Offset, now model.Now) {
 	h.plog = plog
+	h.established.Store(plog.LogEnd() > 0)
 	found := partition.Loaded{
 		LogStart: plog.LogStart(), LogEnd: plog.LogEnd(), HighWatermark: highWatermark,
 		Durable: plog.RecoveryPoint(), AppendTime: model.NoTimestamp,

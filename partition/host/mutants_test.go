@@ -39,6 +39,16 @@ func TestMutantLostMadeAnew(t *testing.T) {
 	})
 }
 
+func TestMutantFirstAppendEarly(t *testing.T) {
+	kill(t, "host-first-append-early", func() bool {
+		n, h := unestablished(t)
+		n.send(h, 1, batchOf(3, -1, 0))
+		n.flush["/data"].run()
+		n.rt.idle()
+		return !metadataAfterPowerLoss(n) // records of which nobody could tell whose they are
+	})
+}
+
 func kill(t *testing.T, name string, faulty func() bool) {
 	t.Helper()
 	if faulty() {

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/zap"
@@ -13,6 +14,7 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
 	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/log/checkpoint"
 	"github.com/tidemark/tidemark/partition"
 	"github.com/tidemark/tidemark/protocol/record"
 )
@@ -39,6 +41,9 @@ type node struct {
 	// leaders is what it follows by; nil: it never follows.
 	leaders Leaders
 	alters  *alterInbox
+	// firstAppends: a new partition's first append waits for the disk, as in
+	// production. Tests of other things have that behind them.
+	firstAppends bool
 }
 
 func newNode(t testing.TB, paths ...string) *node {
@@ -88,7 +93,9 @@ func (n *node) tryStart() (LoadSummary, error) {
 		},
 		Alter: n.alterSender(), Serial: func(run func()) { run() },
 	})
-	return n.m.Load(n.img)
+	sum, err := n.m.Load(n.img)
+	n.establish()
+	return sum, err
 }
 
 // alterInbox keeps what leaders propose.
@@ -119,7 +126,19 @@ func (n *node) apply(recs ...metadata.Record) {
 	n.t.Helper()
 	img, delta := n.commit(recs...)
 	n.m.Apply(img, delta)
+	n.establish()
 	n.rt.idle()
+}
+
+// establish makes the directories of new partitions durable.
+func (n *node) establish() {
+	for _, h := range n.m.All() {
+		if h.plog == nil || h.established.Load() || n.firstAppends {
+			continue
+		}
+		path := filepath.Join(h.plog.Dir(), checkpoint.PartitionMetadataFile)
+		h.established.Store(checkpoint.SyncPartitionMetadata(n.fs, path) == nil)
+	}
 }
 
 // commit only changes the image.
