@@ -49,7 +49,7 @@ func (b *Broker) show() {
 	p := inspect.Parts{
 		Self: b.config.NodeID, RT: b.rt, Group: b.world.Group, Quorum: b.quorum,
 		Dirs: b.dirs, Replicas: b.replicas, Sessions: b.sessions, Epoch: b.epoch,
-		Depths: b.depths, Fetches: b.parked.len, Stall: b.config.Own.IOStallTimeout,
+		Depths: b.depths, Peers: b.peers.traffic, Fetches: b.parked.len, Stall: b.config.Own.IOStallTimeout,
 		Session: b.config.Quorum.BrokerSessionTimeout,
 	}
 	if b.voter != nil {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -62,6 +63,7 @@ func TestPagesOfARunningBroker(t *testing.T) {
 	batch := plainBatch(3, 100)
 	c.produce("seen", 1, batch)
 	c.fetched(fetchOf("seen", 1, 0, 1<<20), 12)
+	c.call(fetchOf("unseen", 0, 0, 1<<20), 12)
 
 	wantReport(t, b, "/healthz", 200, "+process: running ", "+directories: 1 of 1 in use", "+loops: ", "+controller: the quorum's loop answers", "+disks: ")
 	wantReport(t, b, "/readyz", 200, "+quorum: controller 1, epoch ", "+partitions: 2 of 2 loaded", "+registration: broker epoch ", "+listeners: ")
@@ -77,6 +79,7 @@ func TestPagesOfARunningBroker(t *testing.T) {
 		`kafka_server_brokertopicmetrics_messagesin_total{topic="seen"} 3`, `kafka_server_kafkaserver_brokerstate 3`,
 		`kafka_log_log_logendoffset{partition="1",topic="seen"} 3`, `tidemark_log_high_watermark{partition="1",topic="seen"} 3`,
 		`kafka_network_requestmetrics_requests_total{request="Produce"} 1`, `tidemark_request_duration_seconds_count{request="Produce"} 1`,
+		`kafka_network_requestmetrics_errors_total{error="UNKNOWN_TOPIC_OR_PARTITION",request="Fetch"} 1`,
 		`kafka_controller_kafkacontroller_activecontrollercount 1`, `kafka_server_raft_metrics_current_leader 1`,
 		`kafka_controller_kafkacontroller_offlinepartitionscount 0`,
 	} {
@@ -90,11 +93,27 @@ func TestPagesOfARunningBroker(t *testing.T) {
 		if m.Kind == metrics.Durations {
 			name += "_count"
 		}
-		if strings.HasPrefix(m.Help, "On a follower") {
-			continue
+		if strings.HasPrefix(m.Help, "On a follower") || strings.HasPrefix(m.Name, "tidemark_peer_") {
+			continue // there is no other node
 		}
 		if !strings.Contains(text, "\n"+name+" ") && !strings.Contains(text, "\n"+name+"{") {
 			t.Errorf("%s is not published", m.Name)
+		}
+	}
+}
+
+// TestPeersAreCounted: a node of several tells what it exchanged with the others.
+func TestPeersAreCounted(t *testing.T) {
+	c := newThree(t, "tidemark.http.listen=127.0.0.1:0")
+	c.createAt(1, "orders", 2, 1, 3)
+	c.produce(c.client(), "orders", 0, 10)
+	_, text := c.nodes[1].page(t, "/metrics")
+	for _, class := range []string{"fetch", "raft"} {
+		for _, name := range []string{"connects", "requests", "answers", "sent_bytes", "received_bytes"} {
+			series := fmt.Sprintf("\ntidemark_peer_%s_total{class=%q,node=\"2\"} ", name, class)
+			if i := strings.Index(text, series); i < 0 || text[i+len(series)] == '0' {
+				t.Errorf("nothing of%s", series)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark/tidemark/broker/inspect"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/protocol/transport"
@@ -18,9 +19,12 @@ import (
 type peers struct {
 	b *Broker
 
-	mu     sync.Mutex
-	rand   *rand.Rand
-	all    []*peerEntry // in the order in which they were made
+	mu   sync.Mutex
+	rand *rand.Rand
+	all  []*peerEntry // in the order in which they were made
+	// counts are those of all connections to a node, by class, those of fetchers
+	// included. Nodes are few.
+	counts map[peerKey]*transport.Counts
 	closed bool
 }
 
@@ -28,6 +32,35 @@ type peerEntry struct {
 	at    transport.Address
 	class transport.Class
 	peer  *transport.Peer
+}
+
+// peerKey is what connections are counted by.
+type peerKey struct {
+	node  model.BrokerID
+	class transport.Class
+}
+
+// countsOf returns the counts of a node's connections. Called with mu held.
+func (p *peers) countsOf(node model.BrokerID, class transport.Class) *transport.Counts {
+	k := peerKey{node, class}
+	if p.counts == nil {
+		p.counts = make(map[peerKey]*transport.Counts)
+	}
+	if p.counts[k] == nil {
+		p.counts[k] = new(transport.Counts)
+	}
+	return p.counts[k]
+}
+
+// traffic returns the counts of all connections.
+func (p *peers) traffic() []inspect.PeerTraffic {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]inspect.PeerTraffic, 0, len(p.counts))
+	for k, c := range p.counts { // order-free: the page sorts
+		out = append(out, inspect.PeerTraffic{Node: k.node, Class: string(k.class), Counts: c})
+	}
+	return out
 }
 
 // get returns the connection to a controller, nil once the node stops or if it
@@ -47,6 +80,7 @@ func (p *peers) get(at transport.Address, class transport.Class) *transport.Peer
 		}
 	}
 	c := p.config(class)
+	c.Counts = p.countsOf(at.Node, class)
 	c.Address = func() (transport.Address, bool) { return at, true }
 	if class == transport.ClassRaft {
 		c.Lost = func(err error) { p.b.prober.voterLost(at, err) }
@@ -83,6 +117,7 @@ func (p *peers) config(class transport.Class) transport.PeerConfig {
 func (p *peers) fetching(leader model.BrokerID) *transport.Peer {
 	p.mu.Lock()
 	c := p.config(transport.ClassFetch)
+	c.Counts = p.countsOf(leader, transport.ClassFetch)
 	p.mu.Unlock()
 	c.Address = func() (transport.Address, bool) { return p.b.brokerAddress(leader) }
 	return transport.NewPeer(c)

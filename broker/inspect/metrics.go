@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/tidemark/tidemark/controller/metadata"
@@ -29,6 +31,9 @@ func (n *Node) Collect(s *metrics.Sink) {
 	n.collectCluster(s, img)
 	p.collectQuorum(s, d)
 	p.collectLoops(s)
+	if p.Peers != nil {
+		collectPeers(s, p.Peers())
+	}
 	if p.Voter != nil {
 		s.Durations(metadataFlushTime, p.Voter.Flushes())
 	}
@@ -78,6 +83,23 @@ func (n *Node) collectServer(s *metrics.Sink) {
 		s.Durations(requestTime, a.Took, name)
 		s.Count(requestBytes, a.BytesIn, name)
 		s.Count(responseBytes, a.BytesOut, name)
+	}
+	for _, e := range srv.Errors() {
+		s.Count(requestErrors, e.Count, apiName(e.Key), protocol.CodeName(e.Code))
+	}
+}
+
+// collectPeers tells what went over the connections to other nodes.
+func collectPeers(s *metrics.Sink, peers []PeerTraffic) {
+	slices.SortFunc(peers, func(a, b PeerTraffic) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Class, b.Class)) })
+	for _, p := range peers {
+		node := strconv.Itoa(int(p.Node))
+		s.Count(peerConnects, p.Connects.Load(), node, p.Class)
+		s.Count(peerLost, p.Lost.Load(), node, p.Class)
+		s.Count(peerRequests, p.Requests.Load(), node, p.Class)
+		s.Count(peerAnswers, p.Answers.Load(), node, p.Class)
+		s.Count(peerBytesOut, p.BytesOut.Load(), node, p.Class)
+		s.Count(peerBytesIn, p.BytesIn.Load(), node, p.Class)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol/server"
+	"github.com/tidemark/tidemark/protocol/transport"
 )
 
 // Quorum is the metadata quorum as this node sees it, with a vote or without.
@@ -55,8 +56,17 @@ type Parts struct {
 	Session time.Duration
 	// Stall is how long a disk may take before that is an alarm.
 	Stall time.Duration
+	// Peers returns what went over the connections to other nodes.
+	Peers func() []PeerTraffic
 	// Depths returns how many messages wait for each of the node's own loops.
 	Depths func() []Depth
+}
+
+// PeerTraffic is what went over the connections of one class to one node.
+type PeerTraffic struct {
+	Node  model.BrokerID
+	Class string
+	*transport.Counts
 }
 
 // Depth is the length of a queue.

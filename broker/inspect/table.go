@@ -67,6 +67,7 @@ const (
 	requestTime
 	requestBytes
 	responseBytes
+	requestErrors
 	connections
 	accepted
 	refused
@@ -83,6 +84,12 @@ const (
 	flushTime
 	flushQueue
 
+	peerConnects
+	peerLost
+	peerRequests
+	peerAnswers
+	peerBytesOut
+	peerBytesIn
 	heartbeats
 	heartbeatFailures
 	controllerAge
@@ -117,6 +124,10 @@ const (
 
 // partitionLabels belong to what is published once for each partition.
 var partitionLabels = []string{"topic", "partition"}
+
+// peerLabels belong to what is published once for each other node and class of
+// connection to it.
+var peerLabels = []string{"node", "class"}
 
 // table describes each metric at the index of its ID.
 var table = [...]metrics.Metric{
@@ -182,6 +193,7 @@ var table = [...]metrics.Metric{
 	requestTime:          {Name: "tidemark_request_duration_seconds", Kind: metrics.Durations, Labels: []string{"request"}, Help: "From the reading of a request to the end of the writing of its answer, waiting for data or replicas included"},
 	requestBytes:         {Name: "tidemark_request_bytes_total", Kind: metrics.Counter, Labels: []string{"request"}, Help: "Bytes of those requests"},
 	responseBytes:        {Name: "tidemark_response_bytes_total", Kind: metrics.Counter, Labels: []string{"request"}, Help: "Bytes of their answers"},
+	requestErrors:        {Name: "kafka_network_requestmetrics_errors_total", Kind: metrics.Counter, Labels: []string{"request", "error"}, Help: "Error codes in answers: of the whole request, of a partition or of whatever else one names, each counted"},
 	connections:          {Name: "kafka_server_socket_server_metrics_connection_count", Kind: metrics.Gauge, Help: "Open connections"},
 	accepted:             {Name: "tidemark_connections_accepted_total", Kind: metrics.Counter, Help: "Connections accepted"},
 	refused:              {Name: "tidemark_connections_refused_total", Kind: metrics.Counter, Help: "Connections closed at once, being too many of one address"},
@@ -197,6 +209,13 @@ var table = [...]metrics.Metric{
 	dirTotal:    {Name: "tidemark_log_dir_total_bytes", Kind: metrics.Gauge, Labels: []string{"dir"}, Help: "Size of the directory's file system"},
 	flushTime:   {Name: "tidemark_fsync_duration_seconds", Kind: metrics.Durations, Labels: []string{"dir"}, Help: "Flushes of partitions' logs to the disk"},
 	flushQueue:  {Name: "tidemark_fsync_queue", Kind: metrics.Gauge, Labels: []string{"dir"}, Help: "Flushes that wait for the disk"},
+
+	peerConnects: {Name: "tidemark_peer_connects_total", Kind: metrics.Counter, Labels: peerLabels, Help: "Attempts to connect to another node"},
+	peerLost:     {Name: "tidemark_peer_connections_lost_total", Kind: metrics.Counter, Labels: peerLabels, Help: "Those that failed, and connections that broke"},
+	peerRequests: {Name: "tidemark_peer_requests_total", Kind: metrics.Counter, Labels: peerLabels, Help: "Requests sent to another node"},
+	peerAnswers:  {Name: "tidemark_peer_answers_total", Kind: metrics.Counter, Labels: peerLabels, Help: "Answers to them; the rest is under way, or was lost"},
+	peerBytesOut: {Name: "tidemark_peer_sent_bytes_total", Kind: metrics.Counter, Labels: peerLabels, Help: "Bytes of those requests"},
+	peerBytesIn:  {Name: "tidemark_peer_received_bytes_total", Kind: metrics.Counter, Labels: peerLabels, Help: "Bytes of those answers"},
 
 	heartbeats:        {Name: "tidemark_heartbeats_total", Kind: metrics.Counter, Help: "Heartbeats sent to the active controller"},
 	heartbeatFailures: {Name: "tidemark_heartbeat_failures_total", Kind: metrics.Counter, Help: "Heartbeats and registrations that had no answer, or a refusal"},

@@ -82,6 +82,9 @@ func (n *Node) probed(now model.Now, a answer, out *loop.Outbox) {
 		n.obstacle(fmt.Sprintf("node %d answers as node %d: %v", a.from, p.Node, err))
 		return
 	}
+	if p.Standing == standingUnknown {
+		return // it is on its way, and will say later
+	}
 	n.birth.answers[a.from] = p
 	if p.Standing == standingMember {
 		n.adopt(now, p, out)

@@ -82,6 +82,10 @@ func (h *Hosted) observe(ev *partition.Event) {
 	case partition.EventISRProposed, partition.EventISRCommitted, partition.EventISRRefused:
 		logger.Info(ev.Kind.String(), name(h), zap.Int16("code", ev.Code), zap.Any("isr", ev.ISR))
 	case partition.EventTruncated:
+		if ev.From == ev.To { // only an epoch in which this replica has nothing
+			logger.Info("agreed with the leader's log", name(h), zap.Int64("log end", int64(ev.To)))
+			break
+		}
 		logger.Info("truncated to the leader's log", name(h), zap.Int64("from", int64(ev.From)), zap.Int64("to", int64(ev.To)))
 	case partition.EventCutOff:
 		logger.Warn("hears neither the controller nor enough followers: takes no writes", name(h))

@@ -32,6 +32,7 @@ type FetchBody struct {
 	enc     protocol.FetchEncoder
 	regions []Region // one for each of the encoder's cuts
 	version int16
+	codes   []protocol.Code // of errors, in the answer
 }
 
 // Owner holds the regions of a FetchBody and may reuse their memory once they
@@ -54,7 +55,8 @@ func NewFetchBody() *FetchBody { return fetchBodies.Get().(*FetchBody) }
 
 // Begin starts the answer; see protocol.FetchEncoder.
 func (b *FetchBody) Begin(version int16, h protocol.FetchHead) {
-	b.version = version
+	b.version, b.codes = version, b.codes[:0]
+	b.noteCode(h.Code)
 	b.enc.Begin(version, fetchPrefix(version), h)
 }
 
@@ -69,12 +71,19 @@ func (b *FetchBody) Partition(p *protocol.FetchPartition, records Region) {
 	if records != nil {
 		n = records.Len()
 	}
+	b.noteCode(p.Code)
 	b.enc.Partition(p, n)
 	switch {
 	case n > 0:
 		b.regions = append(b.regions, records)
 	case records != nil:
 		records.Release()
+	}
+}
+
+func (b *FetchBody) noteCode(code protocol.Code) {
+	if code != protocol.CodeNone {
+		b.codes = append(b.codes, code)
 	}
 }
 

@@ -55,6 +55,7 @@ func (r *Request) Release() {
 // Reply answers with m, encoded in the request's version before Reply returns.
 func (r *Request) Reply(m kmsg.Response) {
 	m.SetVersion(r.Header.Version)
+	r.Conn.srv.errors.count(r.Header.Key, m)
 	r.Conn.answer(r, answer{msg: m})
 }
 
@@ -70,7 +71,12 @@ func (r *Request) ReplyRaw(body []byte) {
 // ReplyFetch answers a Fetch and takes the body over. Its regions are read, or
 // handed to sendfile, when the answer's turn to be written has come; one that
 // can't be read in full closes the connection.
-func (r *Request) ReplyFetch(b *FetchBody) { r.Conn.answer(r, answer{fetch: b}) }
+func (r *Request) ReplyFetch(b *FetchBody) {
+	for _, code := range b.codes {
+		r.Conn.srv.errors.add(r.Header.Key, code)
+	}
+	r.Conn.answer(r, answer{fetch: b})
+}
 
 // NoReply ends the request without an answer, as a Produce with acks 0 demands.
 func (r *Request) NoReply() { r.Conn.answer(r, answer{}) }

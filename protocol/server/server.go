@@ -19,6 +19,7 @@ type Server struct {
 	frames  framePool
 	stats   struct{ accepted, refused, bad, panics atomic.Int64 }
 	apis    allAPIs
+	errors  errorCounts
 
 	mu        sync.Mutex
 	conns     map[*Conn]struct{}

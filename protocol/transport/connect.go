@@ -24,6 +24,7 @@ func (p *peer) attempt(now model.Instant) {
 	p.connectBy = now + model.Instant(p.cfg.ConnectTimeout)
 	p.due(p.connectBy)
 	p.conn = &link{box: p.box}
+	p.cfg.Counts.Connects.Add(1)
 	p.conn.stream = p.cfg.Dialer.Open(to, p.cfg.Class, p.conn)
 }
 
@@ -58,6 +59,7 @@ func (p *peer) backoff(now model.Instant) {
 func (p *peer) down(now model.Instant, err error, out *loop.Outbox) {
 	connected := p.state == stateReady
 	p.conn = nil
+	p.cfg.Counts.Lost.Add(1)
 	if connected {
 		p.flight.take(nil, func(r *pending) { out.Add(r.fail(ErrLost, err)) })
 	} else {

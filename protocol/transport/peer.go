@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/protocol"
 )
 
 // PeerConfig is what a Peer is made of. A zero bound or duration gets the
@@ -30,6 +31,9 @@ type PeerConfig struct {
 	BackoffMin     time.Duration // 50 ms
 	BackoffMax     time.Duration // 1 s
 
+	// Counts, unless nil, are shared with other peers.
+	Counts *Counts
+
 	// Lost, unless nil, is told outside the loop when a connection went down or
 	// an attempt failed.
 	Lost func(err error)
@@ -47,6 +51,9 @@ func (c *PeerConfig) fill() {
 	def(&c.BackoffMax, time.Second)
 	c.BackoffMax = max(c.BackoffMin, c.BackoffMax)
 	c.InFlightMax = max(c.InFlightMax, 1)
+	if c.Counts == nil {
+		c.Counts = new(Counts)
+	}
 	if c.QueueMax <= 0 {
 		c.QueueMax = 1024
 	}
@@ -240,6 +247,8 @@ func (p *peer) put(r *pending) {
 	r.corr, r.conn = p.corr, p.conn
 	frame := appendRequest(make([]byte, 0, max(p.encoded+64, 256)), &r.Request, r.version, r.corr, p.cfg.ClientID)
 	p.encoded = min(len(frame), 64<<10)
+	p.cfg.Counts.Requests.Add(1)
+	p.cfg.Counts.BytesOut.Add(int64(len(frame)))
 	p.conn.stream.Write(frame)
 }
 
@@ -260,6 +269,8 @@ func (p *peer) frame(now model.Instant, b *Buffer, out *loop.Outbox) {
 		return
 	}
 	p.flight.pop()
+	p.cfg.Counts.Answers.Add(1)
+	p.cfg.Counts.BytesIn.Add(int64(len(b.Bytes())) + protocol.FrameSizeLen)
 	if p.state == stateAsking {
 		p.versionsAnswered(now, r, body, out)
 		b.Release()
