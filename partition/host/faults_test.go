@@ -109,6 +109,7 @@ func TestCreatedOnAFullDisk(t *testing.T) {
 			}
 			n.disk.SetCapacity(0)
 			n.rt.advance(2_000)
+			n.establish()
 			h := n.m.Get("late", 0)
 			if s := h.State(); s.Role != partition.Leader {
 				t.Fatalf("room for %d bytes: %+v %s", room, s.Mark, s.Reason)
