@@ -87,3 +87,9 @@ func (j Jars) java(flags []string, class string, args ...string) []string {
 	argv = append(argv, "-cp", j.lib+"/*", "-Dlog4j2.configurationFile="+filepath.Join(j.home, "log4j2.properties"), class)
 	return append(argv, args...)
 }
+
+// Source returns the command line that compiles and runs one Java file with the
+// jars.
+func (j Jars) Source(file string) []string {
+	return j.java([]string{"-Xmx256m", "-XX:TieredStopAtLevel=1"}, file)
+}

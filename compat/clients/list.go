@@ -1,0 +1,47 @@
+package clients
+
+// List is every client with a driver.
+func List() []Client {
+	return []Client{
+		{Name: "confluent-kafka", Language: Python, Driver: "confluent.py"},
+		{Name: "kafka-python", Language: Python, Driver: "pure.py", Limits: with(noKIP848())},
+		{Name: "aiokafka", Language: Python, Driver: "aio.py", Limits: with(noKIP848(), "group-cooperative", "the client rebalances eagerly only")},
+		{Name: "kafkajs", Language: Node, Driver: "kafkajs.js", Limits: with(noKIP848(),
+			"codec-snappy", noCodec, "codec-lz4", noCodec, "codec-zstd", noCodec,
+			"headers", "the client keeps headers in a map: their order among different names is lost",
+			"group-cooperative", "the client rebalances eagerly only", "group-static", "the client has no static members",
+			"group-pattern", "the client resolves patterns only when it subscribes")},
+		{Name: "franz-go", Language: Golang, Driver: "kgo"},
+		{Name: "sarama", Language: Golang, Driver: "sarama", Limits: with(noKIP848(),
+			"group-cooperative", "the client rebalances eagerly only", "group-pattern", "the client has no patterns")},
+		{Name: "kafka-go", Language: Golang, Driver: "kafka-go", Limits: with(noKIP848(),
+			"nulls", "the client reads empty keys as null", "headers", "the client reads empty header values as null",
+			"log-append-time", "the client takes the producer's timestamps whatever the batch says",
+			"idempotent", "the client has no idempotent producer", "auto-create", "the driver sends to a leader, which an unknown topic has not",
+			"out-of-range", "the client's Reader waits for the offset instead", "group-cooperative", "the client rebalances eagerly only",
+			"group-static", "the client has no static members", "group-pattern", "the client has no patterns")},
+		{Name: "@platformatic/kafka", Language: Node, Driver: "platformatic.js", Limits: with(map[string]string{},
+			"codec-zstd", "the client needs a newer Node.js for it",
+			"log-append-time", "the client takes the producer's timestamps whatever the batch says",
+			"out-of-range", "the client has no reset for an offset that it was given",
+			"group-cooperative", "the client rebalances eagerly only", "group-pattern", "the client has no patterns")},
+		{Name: "Java", Language: Java, Driver: "Driver.java"},
+	}
+}
+
+// noCodec says why a codec is left out.
+const noCodec = "the client brings gzip only; others are packages of third parties"
+
+// noKIP848 are the limits of clients with classic groups only.
+func noKIP848() map[string]string {
+	const why = "the client has classic groups only"
+	return map[string]string{"consumer-resume": why, "consumer-members": why}
+}
+
+// with adds limits, given as row and reason in turn.
+func with(limits map[string]string, more ...string) map[string]string {
+	for i := 0; i+1 < len(more); i += 2 {
+		limits[more[i]] = more[i+1]
+	}
+	return limits
+}
