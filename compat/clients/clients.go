@@ -67,6 +67,15 @@ func (c Client) argv(ctx context.Context, dir string) ([]string, error) {
 	return nil, fmt.Errorf("no such language: %s", c.Language)
 }
 
+// Install makes the client's driver ready, which Start does as well.
+func (c Client) Install(ctx context.Context) error {
+	dir, err := source()
+	if err == nil {
+		_, err = c.argv(ctx, dir)
+	}
+	return err
+}
+
 // install makes what dir's package files name, in out.
 type install func(ctx context.Context, dir, out string) error
 

@@ -172,6 +172,16 @@ func todaysRows(c clients.Client) []row {
 	return out
 }
 
+// TestInstall fetches every client, so that a network that fails is told apart
+// from a client that does.
+func TestInstall(t *testing.T) {
+	for _, c := range clients.List() {
+		if err := c.Install(t.Context()); err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+}
+
 func chosen(env, name string) bool {
 	names := os.Getenv(env)
 	return names == "" || strings.Contains(","+names+",", ","+name+",")

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tidemark/tidemark/compat/clients"
+	"github.com/tidemark/tidemark/compat/kafka"
+	"github.com/tidemark/tidemark/compat/target"
 )
 
 // table collects what docs/COMPATIBILITY.md says. Several clients fill it at
@@ -61,6 +64,14 @@ func (t *table) String() string {
 		}
 	}
 	var b strings.Builder
+	against := "Tidemark"
+	if target.IsKafka() {
+		against = "Apache Kafka " + kafka.Version
+	}
+	fmt.Fprintf(&b, "# Compatibility\n\nWhat unmodified clients see of one broker, %s, on %s. Written by\n\n", against, time.Now().UTC().Format(time.DateOnly))
+	b.WriteString("    TIDEMARK_CLIENT_ROWS=all TIDEMARK_COMPAT_TABLE=$PWD/docs/COMPATIBILITY.md go test -count=1 -tags compat ./compat/clients\n\n")
+	b.WriteString("With `TIDEMARK_TEST_TARGET=kafka` the same rows run against Apache Kafka. kcat, franz-go's own tests and Kafka's command line tools have\n" +
+		"tests of their own in `compat`.\n\n")
 	line := func(cells ...string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
 	line(append([]string{"", ""}, names...)...)
 	b.WriteString("|---|---|" + strings.Repeat("---|", len(names)) + "\n")

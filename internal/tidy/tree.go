@@ -55,6 +55,10 @@ func Load(root string) (*Tree, error) {
 			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" || name == "tidemark-data" || name == "tidemark-dev") {
 				return filepath.SkipDir
 			}
+			// Another module can't import ours, and has its own ways.
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); p != root && err == nil {
+				return filepath.SkipDir
+			}
 			return nil
 		}
 		if !isText(name) {
