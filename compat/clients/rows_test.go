@@ -287,14 +287,14 @@ func autoCreate(b *bench) {
 // eventually waits until ok is true.
 func (b *bench) eventually(what string, ok func() bool) {
 	b.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(45 * time.Second)
 	defer deadline.Stop()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-deadline.C:
-			b.Fatalf("%s: not within 20 s", what)
+			b.Fatalf("%s: not within 45 s", what)
 		case <-tick.C:
 		}
 	}

@@ -1,5 +1,6 @@
 """Driver of kafka-python."""
 
+import logging
 import sys
 import time
 
@@ -10,6 +11,9 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from driver import dec, record, serve
+
+logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
+logging.getLogger("kafka.coordinator").setLevel(logging.INFO)
 
 BASE = {"bootstrap_servers": sys.argv[1]}
 admin_client = None
