@@ -182,7 +182,7 @@ func (t *tip) add(b record.Batch, pos int64) {
 	if mutant.On("log-index-off-by-one") {
 		indexed += int64(size)
 	}
-	t.index.add(b.LastOffset(), b.MaxTimestamp(), indexed, int64(size))
+	t.index.addBatch(b, indexed)
 	t.mark(mark{base: b.BaseOffset(), last: b.LastOffset(), pos: pos, size: int64(size)})
 }
 

@@ -42,10 +42,10 @@ func (d *Drop) End() model.Offset { return d.first }
 // below durable, but never of the one being written: the View shows them no
 // more, their files are the Drop's. durable is the log start that the
 // directory's checkpoint holds: what was taken away must not come back to view
-// after a crash in between. Nil if there is no such segment, if another Drop is
-// under way (FinishDrop of that one comes first), or if the log is not usable.
+// after a crash in between. Nil if there is no such segment, if another Drop or
+// a Swap is under way (their end comes first), or if the log is not usable.
 func (l *Log) StartDrop(durable model.Offset) *Drop {
-	if l.usable() != nil || l.drop != nil {
+	if l.usable() != nil || l.drop != nil || l.swap != nil {
 		return nil
 	}
 	start := min(l.logStart, durable)
@@ -103,17 +103,7 @@ func (d *Drop) rename(s *segment) error {
 func (d *Drop) Unlink() (left int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	gone := 0
-	for _, s := range d.segments[:d.renamed] {
-		done, uerr := s.file.unlink()
-		if uerr != nil {
-			return d.renamed - gone, uerr
-		}
-		if done {
-			gone++
-		}
-	}
-	return d.renamed - gone, nil
+	return unlinkAll(d.segments[:d.renamed])
 }
 
 // cancel has Run do nothing if it has not begun, and waits for it if it has.
@@ -135,13 +125,16 @@ func (l *Log) FinishDrop(d *Drop, err error) error {
 	return l.usable()
 }
 
-// settleDrop completes the Drop that is under way: whoever makes files anew must
-// not meet those of before.
-func (l *Log) settleDrop() error {
-	if l.drop == nil {
-		return nil
+// settle completes the Drop or Swap that is under way: whoever makes files anew
+// must not meet those of before.
+func (l *Log) settle() error {
+	if d := l.drop; d != nil {
+		return l.FinishDrop(d, d.Run())
 	}
-	return l.FinishDrop(l.drop, l.drop.Run())
+	if s := l.swap; s != nil {
+		return l.FinishSwap(s, s.Run())
+	}
+	return nil
 }
 
 // DropBelow is StartDrop, Run and FinishDrop in one, for an owner who may wait

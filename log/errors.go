@@ -20,6 +20,8 @@ var (
 	// ErrStaleView: the view is older than a truncation or deletion whose bytes
 	// are gone by now. Take a new View.
 	ErrStaleView = errors.New("log: view is stale")
+	// ErrBusy: another operation of that kind is under way. Nothing was done.
+	ErrBusy = errors.New("log: busy")
 	// ErrOrder: the batches of an append don't follow the log's end, or their
 	// epochs fall. Nothing was written.
 	ErrOrder = errors.New("log: append out of order")

@@ -186,6 +186,12 @@ func (ld *loader) carryOut() error {
 	if err := ld.clearAway(); err != nil {
 		return err
 	}
+	if len(ld.rename) > 0 {
+		// What stood beside the segments of before must not come back beside these.
+		if err := l.fs.SyncDir(l.dir); err != nil {
+			return fmt.Errorf("finish compaction: %w", err)
+		}
+	}
 	for _, r := range ld.rename {
 		if err := l.fs.Rename(l.path(r[0]), l.path(r[1])); err != nil {
 			return fmt.Errorf("finish compaction: %w", err)

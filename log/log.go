@@ -49,6 +49,8 @@ type Log struct {
 	trash trash
 	// drop is the Drop that was started and not finished, nil without one.
 	drop *Drop
+	// swap is the Swap that was started and not finished, nil without one.
+	swap *Swap
 	view atomic.Pointer[View]
 
 	// failure is what made the log unusable, nil as long as it isn't.
@@ -192,6 +194,9 @@ func (l *Log) Close(clean bool) error {
 	// Whoever takes the directory over must not meet what was under way.
 	if l.drop != nil {
 		l.drop.cancel()
+	}
+	if l.swap != nil {
+		l.swap.cancel()
 	}
 	if l.flush.running != nil {
 		l.flush.running.cancel()

@@ -44,6 +44,8 @@ func TestMutantsAreFound(t *testing.T) {
 	all := scenarios()
 	all["log-rp-after-truncate"] = crashEverywhere // TestCrashAtEveryCall
 	all["log-skip-dirsync"] = crashEverywhere
+	all["log-swap-late"] = crashInSwaps // TestCrashAtEveryCallOfASwap
+	all["log-swap-unsynced"] = crashInSwaps
 	for _, m := range mutant.Names() {
 		if !strings.HasPrefix(m.Name, "log-") {
 			continue

@@ -64,7 +64,7 @@ func (t *tip) resume(w *headerWalk, x *segmentIndexes) (end model.Offset, err er
 			return end, fmt.Errorf("batch [%d, %d] at %d where %d is expected: %w", b.BaseOffset(), b.LastOffset(), pos, end, errNoBatch)
 		}
 		size := record.SizeOf(b)
-		t.index.add(b.LastOffset(), b.MaxTimestamp(), pos, size)
+		t.index.addBatch(b, pos)
 		t.mark(mark{base: b.BaseOffset(), last: b.LastOffset(), pos: pos, size: size})
 		end = b.NextOffset()
 		pos += size

@@ -30,6 +30,7 @@ func scenarios() map[string]func(t testing.TB) error {
 		"log-retry-fsync":          fsyncFailsOnce,
 		"log-index-off-by-one":     indexEntriesHit,
 		"log-keep-empty-epoch":     emptyEpochGoes,
+		"log-rewrite-unchecked":    damagedRewrite,
 	}
 }
 

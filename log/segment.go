@@ -116,7 +116,7 @@ func (s *segment) rebuild(f vfs.File) (*segmentIndexes, error) {
 		if b == nil {
 			break
 		}
-		x.add(b.LastOffset(), b.MaxTimestamp(), pos, int64(len(b)))
+		x.addBatch(b, pos)
 		pos += int64(len(b))
 	}
 	x.noteTime()

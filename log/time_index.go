@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // timeEntrySize is the size of an entry of a .timeindex file: a timestamp of
@@ -87,6 +88,16 @@ func newIndexBuilder(base model.Offset, interval int32) indexBuilder {
 		maxTS:     model.NoTimestamp,
 		maxTSLast: base,
 	}
+}
+
+// addBatch takes the batch at pos into account. The time of one that compaction
+// has emptied is no record's.
+func (x *indexBuilder) addBatch(b record.Batch, pos int64) {
+	ts := b.MaxTimestamp()
+	if b.Count() == 0 {
+		ts = model.NoTimestamp
+	}
+	x.add(b.LastOffset(), ts, pos, record.SizeOf(b))
 }
 
 // add takes a batch of size bytes at pos into account.

@@ -68,7 +68,7 @@ func (l *Log) RenameDir(name string) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
-	if err := l.settleDrop(); err != nil {
+	if err := l.settle(); err != nil {
 		return err
 	}
 	parent := filepath.Dir(l.dir)

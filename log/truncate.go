@@ -32,7 +32,7 @@ func (l *Log) Truncate(to model.Offset) (Removal, error) {
 	if to < 0 {
 		return Removal{}, fmt.Errorf("truncate to %d: %w", to, ErrOffsetOutOfRange)
 	}
-	if err := l.settleDrop(); err != nil {
+	if err := l.settle(); err != nil {
 		return Removal{}, err
 	}
 	if to >= l.logEnd {
@@ -332,7 +332,7 @@ func (l *Log) TruncateFullyAndStartAt(o model.Offset) (Removal, error) {
 	if o < 0 {
 		return Removal{}, fmt.Errorf("start at %d: %w", o, ErrOffsetOutOfRange)
 	}
-	if err := l.settleDrop(); err != nil {
+	if err := l.settle(); err != nil {
 		return Removal{}, err
 	}
 	v := l.View()

@@ -11,6 +11,8 @@ type Mutant struct {
 // Names returns every mutant of the product, sorted by name.
 func Names() []Mutant {
 	return []Mutant{
+		{"compaction-drop-tombstones", "compaction drops a tombstone before its delete horizon"},
+		{"compaction-forget-sequences", "compaction drops the empty batches that tell a producer's sequence"},
 		{"coord-replay-before-append", "a coordinator takes records into its state before they are in the log"},
 		{"coord-visible-before-commit", "a coordinator shows what was appended and is not committed"},
 		{"ctl-active-early", "the controller takes commands before an entry of its own term is applied"},
@@ -42,12 +44,15 @@ func Names() []Mutant {
 		{"log-keep-empty-epoch", "a truncation to the log's end keeps the epochs in which nothing was written"},
 		{"log-no-cutback", "the bytes of a failed append stay in the segment"},
 		{"log-retry-fsync", "a failed fsync is tried again on the same file, and believed"},
+		{"log-rewrite-unchecked", "a batch whose CRC is wrong is compacted as if it were good"},
 		{"log-rp-after-truncate", "the recovery point is lowered after the log was truncated"},
 		{"log-rp-before-epoch-file", "the recovery point rises before the epoch file is durable"},
 		{"log-skip-crc", "recovery doesn't compare the CRC of batches"},
 		{"log-skip-dirsync", "a flush doesn't make the names of new segments durable"},
 		{"log-skip-structure", "recovery doesn't compare the offsets and epochs of batches"},
 		{"log-stale-flushed", "a flush that a truncation has overtaken raises the recovery point"},
+		{"log-swap-late", "the sources of a compaction go before its output has a name that counts"},
+		{"log-swap-unsynced", "the output of a compaction replaces its sources without having been synced"},
 		{"log-truncate-in-place", "a truncation cuts the file that readers are in, and appends to it"},
 		{"loop-inline-overtakes", "a message is handled at once when the box is free, though others are queued"},
 		{"loop-lost-wakeup", "an owner releases the box without looking for messages that came meanwhile"},
