@@ -206,7 +206,7 @@ func (ss *segmentScan) accept(b record.Batch) {
 // disk, unless the seal says that it was sealed so.
 func (ss *segmentScan) atEnd() (stop bool, err error) {
 	last := ss.i == len(ss.ld.found)-1
-	if last || ss.expected >= ss.next || ss.trusted || ss.next <= ss.ld.o.CleanedTo {
+	if last || ss.expected >= ss.next || ss.trusted || ss.s.fromSwap || ss.next <= ss.ld.o.CleanedTo {
 		return false, nil
 	}
 	se := ss.s.seal

@@ -190,21 +190,27 @@ func (v *View) damagedAt(i int, o model.Offset, err error) error {
 	}
 }
 
-// Compactable describes all segments for those who plan a compaction. It asks the
-// file system.
+// Compactable describes all segments for those who plan a compaction, without
+// the sizes of their indexes. For a segment without timestamps it asks the file
+// system.
 func (v *View) Compactable() []compaction.Segment {
 	all := make([]compaction.Segment, len(v.segments))
 	for i, s := range v.segments {
 		c := compaction.Segment{Base: s.base, Next: v.next(i), Size: v.limit(i), MaxTimestamp: s.maxTS}
-		if !v.isTail(i) {
-			c.OffsetIndex, c.TimeIndex = s.indexSizes()
-			if c.MaxTimestamp < 0 {
-				c.MaxTimestamp, _ = v.Modified(s.base)
-			}
+		if !v.isTail(i) && c.MaxTimestamp < 0 {
+			c.MaxTimestamp, _ = v.Modified(s.base)
 		}
 		all[i] = c
 	}
 	return all
+}
+
+// MeasureIndexes fills in the sizes of the indexes of the segments of the view
+// that some begin with. It asks the file system.
+func (v *View) MeasureIndexes(some []compaction.Segment) {
+	for i := range some {
+		some[i].OffsetIndex, some[i].TimeIndex = v.segments[i].indexSizes()
+	}
 }
 
 // indexSizes returns the sizes of a segment's index files, 0 for one that is not
@@ -213,15 +219,15 @@ func (s *segment) indexSizes() (offsets, times int64) {
 	if x := s.indexes.Load(); x != nil {
 		return int64(len(x.offsets)) * offsetEntrySize, int64(len(x.times)) * timeEntrySize
 	}
-	for _, f := range []struct {
-		suffix string
-		size   *int64
-	}{{indexSuffix, &offsets}, {timeSuffix, &times}} {
-		if info, err := s.file.fs.Stat(s.path(f.suffix)); err == nil {
-			*f.size = info.Size
-		}
+	return s.fileSize(indexSuffix), s.fileSize(timeSuffix)
+}
+
+func (s *segment) fileSize(suffix string) int64 {
+	info, err := s.file.fs.Stat(s.path(suffix))
+	if err != nil {
+		return 0
 	}
-	return offsets, times
+	return info.Size
 }
 
 // FirstTimestamp returns the greatest timestamp of the first batch of the segment

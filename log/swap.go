@@ -117,24 +117,13 @@ func (s *Swap) run() error {
 	for _, path := range s.snapshot {
 		_ = s.fs.Remove(path) // Kafka takes it for a stray; it harms nobody
 	}
-	if err := s.storeIndexes(); err != nil {
-		return err
-	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
-		return fmt.Errorf("sync directory %s: %w", s.dir, err)
-	}
-	return nil
+	return s.storeIndexes()
 }
 
-// storeIndexes stores the indexes and the seal. On a full disk they serve from
-// memory until there is room.
+// storeIndexes stores the indexes and the seal; the next flush syncs them, and the
+// last name. On a full disk they serve from memory until there is room.
 func (s *Swap) storeIndexes() error {
 	_, err := s.segment.store(s.indexes, *s.segment.seal)
-	for _, path := range s.segment.sideFiles() {
-		if err == nil {
-			err = syncSide(s.fs, path)
-		}
-	}
 	if !vfs.IsNoSpace(err) {
 		return err
 	}
@@ -200,5 +189,6 @@ func (l *Log) FinishSwap(s *Swap, err error) error {
 	if err != nil && l.usable() == nil {
 		return l.poison("swap segments", err)
 	}
+	l.flush.noteSide(s.segment.sideFiles()...)
 	return l.usable()
 }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -251,6 +252,25 @@ func (p *Parts) collectReplicas(s *metrics.Sink, img *metadata.Image) {
 	s.Count(droppedSegments, c.DroppedSegments)
 	s.Count(droppedBytes, c.DroppedBytes)
 	s.Flag(retentionHeld, c.RetentionHeld)
+	p.collectCleaner(s)
+}
+
+func (p *Parts) collectCleaner(s *metrics.Sink) {
+	c := p.Replicas.CleanerStats()
+	s.Count(cleanerRuns, c.Runs)
+	s.Count(cleanerFailures, c.Failures)
+	s.Count(cleanerRead, c.BytesRead)
+	s.Count(cleanerWritten, c.BytesWritten)
+	s.Count(cleanerDropped, c.RecordsDropped)
+	s.Count(cleanerRunning, int64(c.Running))
+	s.Count(cleanerMaxDirty, c.MaxDirtyPercent)
+	s.Count(cleanerSinceLook, c.SinceLook.Milliseconds())
+	s.Count(cleanerBuffer, c.BufferPercent)
+	s.Count(cleanerTook, int64(c.Took.Seconds()))
+	for _, dir := range slices.Sorted(maps.Keys(c.Uncleanable)) {
+		s.Count(uncleanablePartitions, int64(c.Uncleanable[dir].Partitions), dir)
+		s.Count(uncleanableBytes, c.Uncleanable[dir].Bytes, dir)
+	}
 }
 
 // add counts one replica and publishes what is its own. reg is nil once the

@@ -35,6 +35,19 @@ const (
 	droppedBytes
 	retentionHeld
 
+	cleanerRuns
+	cleanerFailures
+	cleanerRead
+	cleanerWritten
+	cleanerDropped
+	cleanerRunning
+	cleanerMaxDirty
+	cleanerSinceLook
+	cleanerBuffer
+	cleanerTook
+	uncleanablePartitions
+	uncleanableBytes
+
 	topicMessagesIn
 	topicBytesIn
 	topicBytesOut
@@ -160,6 +173,19 @@ var table = [...]metrics.Metric{
 	droppedSegments:  {Name: "tidemark_log_dropped_segments_total", Kind: metrics.Counter, Help: "Segments removed below their log's start: retention's work, or DeleteRecords'"},
 	droppedBytes:     {Name: "tidemark_log_dropped_bytes_total", Kind: metrics.Counter, Help: "Bytes of those segments"},
 	retentionHeld:    {Name: "tidemark_retention_by_age_held", Kind: metrics.Gauge, Help: "1 while nothing is removed for its age because the wall clock jumped by more than an hour less than a day ago"},
+
+	cleanerRuns:           {Name: "tidemark_log_cleaner_runs_total", Kind: metrics.Counter, Help: "Compactions of a partition that were completed"},
+	cleanerFailures:       {Name: "tidemark_log_cleaner_failures_total", Kind: metrics.Counter, Help: "Compactions after which their partition was left uncleaned: damage, or a failing disk"},
+	cleanerRead:           {Name: "tidemark_log_cleaner_read_bytes_total", Kind: metrics.Counter, Help: "Bytes that compaction has read, in both passes"},
+	cleanerWritten:        {Name: "tidemark_log_cleaner_written_bytes_total", Kind: metrics.Counter, Help: "Bytes that compaction has written"},
+	cleanerDropped:        {Name: "tidemark_log_cleaner_dropped_records_total", Kind: metrics.Counter, Help: "Records that compaction has left out"},
+	cleanerRunning:        {Name: "tidemark_log_cleaner_running", Kind: metrics.Gauge, Help: "Partitions that are being compacted"},
+	cleanerMaxDirty:       {Name: "kafka_log_logcleanermanager_max_dirty_percent", Kind: metrics.Gauge, Help: "Uncleaned part of the dirtiest compacted partition at the cleaner's last look"},
+	cleanerSinceLook:      {Name: "kafka_log_logcleanermanager_time_since_last_run_ms", Kind: metrics.Gauge, Help: "Milliseconds since the cleaner looked for something to do"},
+	cleanerBuffer:         {Name: "kafka_log_logcleaner_max_buffer_utilization_percent", Kind: metrics.Gauge, Help: "How full the memory for keys was in the last compaction"},
+	cleanerTook:           {Name: "kafka_log_logcleaner_max_clean_time_secs", Kind: metrics.Gauge, Help: "Seconds that the last compaction took"},
+	uncleanablePartitions: {Name: "kafka_log_logcleanermanager_uncleanable_partitions_count", Kind: metrics.Gauge, Labels: []string{"dir"}, Help: "Partitions that can't be compacted before the broker starts again"},
+	uncleanableBytes:      {Name: "kafka_log_logcleanermanager_uncleanable_bytes", Kind: metrics.Gauge, Labels: []string{"dir"}, Help: "Bytes of those partitions"},
 
 	topicMessagesIn:     {Name: "kafka_server_brokertopicmetrics_messagesin_total", Kind: metrics.Counter, Labels: []string{"topic"}, Help: "Records appended for producers"},
 	topicBytesIn:        {Name: "kafka_server_brokertopicmetrics_bytesin_total", Kind: metrics.Counter, Labels: []string{"topic"}, Help: "Bytes appended for producers"},

@@ -163,6 +163,26 @@ type Storage struct {
 	// DirFailureTimeout is how long a broker with a failed directory waits for the
 	// controller to take note before it stops.
 	DirFailureTimeout time.Duration
+	// Cleaner is the settings of compaction; those of single logs are in Topic.
+	Cleaner Cleaner
+}
+
+// Cleaner is the settings of what compacts logs. The numbers are for all threads
+// together.
+type Cleaner struct {
+	// Enable has compacted topics compacted.
+	Enable bool
+	// Threads is how many partitions are compacted at a time.
+	Threads int32
+	// DedupeBytes bounds the memory for keys, LoadFactor how full it may get.
+	DedupeBytes int64
+	LoadFactor  float64
+	// IOBufferBytes is the size of the buffers for reading and writing.
+	IOBufferBytes int32
+	// BytesPerSecond bounds what is read and written.
+	BytesPerSecond float64
+	// Backoff is how often it is looked for something to do.
+	Backoff time.Duration
 }
 
 // Replication is the settings of followers and of leaders towards them.

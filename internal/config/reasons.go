@@ -24,7 +24,6 @@ const (
 	noTelemetry   = "client telemetry is not collected"
 	noMove        = "replicas are not moved between log directories"
 	noPull        = "the quorum replicates by Raft messages, not by fetching"
-	noClean       = "this version does not compact"
 	noBuffers     = "buffers grow as needed under one memory limit"
 	noCordon      = "log directories cannot be cordoned"
 	noEarly       = "all listeners open once the node is ready"

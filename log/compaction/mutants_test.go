@@ -16,15 +16,15 @@ func TestMutantsAreFound(t *testing.T) {
 		o := record.Options{Idempotent: true, ProducerID: 7}
 		b := record.NewBuilder(o)
 		b.Append(100, []byte("a"), []byte("1"))
-		log := []record.Batch{b.Build()}
+		batches := []record.Batch{b.Build()}
 		b.Reset(record.Options{BaseOffset: 1})
 		b.Append(200, []byte("a"), nil)
-		log = append(log, b.Build())
+		batches = append(batches, b.Build())
 		b.Reset(record.Options{BaseOffset: 2})
 		b.Append(200, []byte("z"), []byte("1"))
-		log = append(log, b.Build())
-		c := cleaning{to: 3, slots: 100, rules: Rules{Now: 1000, DeleteRetentionMs: 10, End: 3, Producers: lastRecords(log)}}
-		kept, _, _, err := c.clean(log)
+		batches = append(batches, b.Build())
+		c := cleaning{to: 3, slots: 100, rules: Rules{Now: 1000, DeleteRetentionMs: 10, End: 3, Producers: lastRecords(batches)}}
+		kept, _, _, err := c.clean(batches)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -185,12 +185,12 @@ type cleaning struct {
 	rules    Rules
 }
 
-func (c *cleaning) clean(log []record.Batch) (left []record.Batch, p *Pass, cleaned model.Offset, err error) {
-	aborted := abortedIn(log)
+func (c *cleaning) clean(batches []record.Batch) (left []record.Batch, p *Pass, cleaned model.Offset, err error) {
+	aborted := abortedIn(batches)
 	m := NewOffsetMap(c.slots*SlotBytes, 0.9, Secret{5, 6})
 	x := NewIndex(m, c.from, aborted)
 	more := true
-	for _, b := range log {
+	for _, b := range batches {
 		if b.LastOffset() < c.from || b.BaseOffset() >= c.to || !more {
 			continue
 		}
@@ -202,7 +202,7 @@ func (c *cleaning) clean(log []record.Batch) (left []record.Batch, p *Pass, clea
 		m.Reached(c.to - 1)
 	}
 	p = NewPass(m, c.rules, aborted)
-	for _, b := range log {
+	for _, b := range batches {
 		if b.BaseOffset() >= c.to {
 			left = append(left, b)
 			continue
@@ -219,10 +219,10 @@ func (c *cleaning) clean(log []record.Batch) (left []record.Batch, p *Pass, clea
 }
 
 // abortedIn returns the aborted transactions of a log.
-func abortedIn(log []record.Batch) []Aborted {
+func abortedIn(batches []record.Batch) []Aborted {
 	var all []Aborted
 	first := make(map[model.ProducerID]model.Offset)
-	for _, b := range log {
+	for _, b := range batches {
 		id := b.ProducerID()
 		if b.IsTransactional() && !b.IsControl() {
 			if _, open := first[id]; !open {
@@ -240,9 +240,9 @@ func abortedIn(log []record.Batch) []Aborted {
 }
 
 // lastRecords returns the last batches of all producers.
-func lastRecords(log []record.Batch) map[model.ProducerID]LastRecord {
+func lastRecords(batches []record.Batch) map[model.ProducerID]LastRecord {
 	all := make(map[model.ProducerID]LastRecord)
-	for _, b := range log {
+	for _, b := range batches {
 		if !b.HasProducerID() {
 			continue
 		}

@@ -13,14 +13,14 @@ import (
 // randomLog is a log that grows and is cleaned at random, beside all that was
 // ever appended.
 type randomLog struct {
-	r     *rand.Rand
-	log   []record.Batch
-	all   map[model.Offset]rec // every record that was ever appended
-	bad   map[model.Offset]bool
-	end   model.Offset
-	seq   map[model.ProducerID]model.Sequence
-	open  map[model.ProducerID]bool
-	epoch model.LeaderEpoch
+	r       *rand.Rand
+	batches []record.Batch
+	all     map[model.Offset]rec // every record that was ever appended
+	bad     map[model.Offset]bool
+	end     model.Offset
+	seq     map[model.ProducerID]model.Sequence
+	open    map[model.ProducerID]bool
+	epoch   model.LeaderEpoch
 	// dirty is where the last cleaning ended.
 	dirty model.Offset
 	// reach is where the furthest cleaning ended that could have ended there.
@@ -82,7 +82,7 @@ func (l *randomLog) append() {
 		l.end++
 	}
 	l.seq[id] = l.seq[id].Add(int32(n))
-	l.log = append(l.log, b.Build())
+	l.batches = append(l.batches, b.Build())
 }
 
 func (l *randomLog) marker(id model.ProducerID, commit bool) {
@@ -95,12 +95,12 @@ func (l *randomLog) marker(id model.ProducerID, commit bool) {
 		kind = record.Commit
 	}
 	b.AppendMarker(l.now, record.Marker{Type: kind})
-	l.log = append(l.log, b.Build())
+	l.batches = append(l.batches, b.Build())
 	l.open[id] = false
 	l.end++
 	if !commit {
-		for _, a := range abortedIn(l.log) {
-			for _, x := range l.log {
+		for _, a := range abortedIn(l.batches) {
+			for _, x := range l.batches {
 				if x.IsTransactional() && !x.IsControl() && x.ProducerID() == a.ProducerID && x.BaseOffset() >= a.First && x.BaseOffset() < a.Last {
 					for o := x.BaseOffset(); o <= x.LastOffset(); o++ {
 						l.bad[o] = true
@@ -114,7 +114,7 @@ func (l *randomLog) marker(id model.ProducerID, commit bool) {
 // stable is the last stable offset.
 func (l *randomLog) stable() model.Offset {
 	first := make(map[model.ProducerID]model.Offset)
-	for _, b := range l.log {
+	for _, b := range l.batches {
 		id := b.ProducerID()
 		switch {
 		case !b.IsTransactional():
@@ -139,7 +139,7 @@ const testRetention = 300
 func (l *randomLog) clean(t *testing.T) {
 	stable := l.stable()
 	to := model.Offset(0)
-	for _, b := range l.log {
+	for _, b := range l.batches {
 		if b.BaseOffset() <= stable && l.r.IntN(8) > 0 && b.BaseOffset() >= l.dirty {
 			to = b.BaseOffset()
 		}
@@ -147,25 +147,25 @@ func (l *randomLog) clean(t *testing.T) {
 	if to <= l.dirty {
 		return
 	}
-	producers := lastRecords(l.log)
+	producers := lastRecords(l.batches)
 	for id := range producers { // order-free
 		if l.r.IntN(10) == 0 {
 			delete(producers, id) // it expired
 			delete(l.seq, id)
 		}
 	}
-	before := lastRecords(l.log)
+	before := lastRecords(l.batches)
 	c := cleaning{from: l.dirty, to: to, slots: int64(3 + l.r.IntN(30)), rules: Rules{
 		Now: l.now, DeleteRetentionMs: testRetention, End: to, Producers: producers,
 	}}
-	left, _, cleaned, err := c.clean(l.log)
+	left, _, cleaned, err := c.clean(l.batches)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cleaned <= l.dirty || cleaned > to {
 		t.Fatalf("cleaned to %d, from %d of %d", cleaned, l.dirty, to)
 	}
-	l.log, l.dirty = left, cleaned
+	l.batches, l.dirty = left, cleaned
 	for id, last := range lastRecords(left) { // order-free
 		if want, ok := producers[id]; ok && last != want {
 			t.Fatalf("producer %d is at %+v, was at %+v", id, last, before[id])
@@ -193,7 +193,7 @@ func (l *randomLog) check(t *testing.T) {
 	}
 	left := make(map[model.Offset]bool)
 	next, epoch := model.Offset(0), model.LeaderEpoch(0)
-	for _, b := range l.log {
+	for _, b := range l.batches {
 		if err := b.CheckHeader(); err != nil {
 			t.Fatal(err)
 		}

@@ -122,3 +122,11 @@ func (e *Entry) expired(now model.Timestamp, ttlMs int64) bool {
 	// client has sent.
 	return uint64(now)-uint64(e.LastTimestamp) >= uint64(max(ttlMs, 0))
 }
+
+// Last says which batch of a producer is its last one.
+type Last struct {
+	ProducerID model.ProducerID
+	Epoch      model.ProducerEpoch
+	// Offset is that of its last record, NoOffset if there are only markers.
+	Offset model.Offset
+}

@@ -96,6 +96,17 @@ func (m *StateManager) Each(fn func(e *Entry)) {
 	}
 }
 
+// LastBelow appends to dst every producer whose last record lies below o, or who
+// has none, in no order.
+func (m *StateManager) LastBelow(o model.Offset, dst []Last) []Last {
+	for _, e := range m.producers { // order-free: the caller makes a set of it
+		if at := e.LastOffset(); at < o {
+			dst = append(dst, Last{ProducerID: e.ProducerID, Epoch: e.Epoch, Offset: at})
+		}
+	}
+	return dst
+}
+
 // Len returns the number of known producers.
 func (m *StateManager) Len() int { return len(m.producers) }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark/tidemark/internal/lifecycle"
 	"github.com/tidemark/tidemark/internal/loop/realtime"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/internal/vfs/osfs"
 	"github.com/tidemark/tidemark/protocol/record"
 )
@@ -29,11 +30,17 @@ func (c *counted) ProduceDone(_ int32, r ProduceResult) {
 func onDisk(tb testing.TB) *Hosted { return onDiskWith(tb, nil) }
 
 func onDiskWith(tb testing.TB, overrides map[string]string) *Hosted {
+	return onDiskAs(tb, overrides, config.Defaults(), osfs.New())
+}
+
+// onDiskAs is onDiskWith under other settings of the broker, and on another disk
+// than the machine's if there is one.
+func onDiskAs(tb testing.TB, overrides map[string]string, broker *config.Broker, disk vfs.FS) *Hosted {
 	group := &lifecycle.Group{}
 	rt := realtime.New(group)
 	dir := tb.TempDir()
 	n := newNode(tb, dir)
-	n.fs = osfs.New()
+	n.fs = disk
 	n.topic["t"] = overrides
 	dirs, err := OpenDirs(DirOptions{FS: n.fs, Paths: n.paths, NodeID: 1, Rand: rand.New(rand.NewPCG(1, 2)), Logger: zap.NewNop(), Machine: ThisMachine()})
 	if err != nil {
@@ -44,7 +51,7 @@ func onDiskWith(tb testing.TB, overrides map[string]string) *Hosted {
 	}
 	n.dirs, n.rt = dirs, newFakeRuntime()
 	n.m = NewReplicaManager(Deps{
-		RT: rt, FS: n.fs, Dirs: dirs, Self: 1, Broker: config.Defaults(), Logger: zap.NewNop(),
+		RT: rt, FS: n.fs, Dirs: dirs, Self: 1, Broker: broker, Logger: zap.NewNop(),
 		Topic: n.settings, Rand: rand.New(rand.NewPCG(3, 4)), Group: group,
 	})
 	if _, err := n.m.Load(n.img); err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/tidemark/tidemark/log/checkpoint"
 )
 
-// checkpointFiles is the writer of one directory's three offset checkpoints.
+// checkpointFiles is the writer of one directory's offset checkpoints.
 type checkpointFiles struct {
 	mu sync.Mutex
 	// What the files hold.
-	recovery, starts, highWatermarks checkpoint.Offsets
+	recovery, starts, highWatermarks, cleaned checkpoint.Offsets
 
 	// loweringMu guards lowering: recovery points that are to be lowered soon. Many
 	// partitions follow another leader at once; one write does for all of them.
@@ -124,6 +124,7 @@ func (d *Dir) forget(tp model.TopicPartition) error {
 		{checkpoint.RecoveryPointFile, &d.files.recovery},
 		{checkpoint.LogStartFile, &d.files.starts},
 		{checkpoint.HighWatermarkFile, &d.files.highWatermarks},
+		{checkpoint.CleanerFile, &d.files.cleaned},
 	} {
 		if _, ok := (*f.held)[tp]; !ok {
 			continue

@@ -102,6 +102,9 @@ func (j *cutJob) run() error {
 			return err
 		}
 	}
+	if err := j.h.dir.lowerCleaned(j.h.tp, j.write.Offset); err != nil {
+		return err
+	}
 	var err error
 	var removed log.Removal
 	switch w := &j.write; w.Kind {

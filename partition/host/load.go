@@ -38,7 +38,7 @@ type foundDir struct {
 	torn bool
 	// reason is set when the partition can't be served.
 	reason string
-	// checkpoints; cleaned is Kafka's, of a log that it compacted
+	// checkpoints
 	recovery, start, highWatermark, cleaned model.Offset
 }
 
@@ -126,7 +126,7 @@ func (m *ReplicaManager) scan() []*foundDir {
 		recovery := d.readOffsets(checkpoint.RecoveryPointFile, m.logger)
 		highWatermarks := d.readOffsets(checkpoint.HighWatermarkFile, m.logger)
 		cleaned := d.readOffsets(checkpoint.CleanerFile, m.logger)
-		d.files.recovery, d.files.starts, d.files.highWatermarks = recovery, starts, highWatermarks
+		d.files.recovery, d.files.starts, d.files.highWatermarks, d.files.cleaned = recovery, starts, highWatermarks, cleaned
 		for _, name := range names {
 			tp, suffix, ok := log.ParseDirName(name)
 			if !ok || tp.Topic == metadataTopic {

@@ -104,7 +104,8 @@ type ReplicaManager struct {
 	retired   []retiredDir
 	doomed    []doomed
 
-	wall wallClock
+	wall    wallClock
+	cleaner cleaner
 }
 
 // index finds partitions. It is immutable.
@@ -136,6 +137,7 @@ func NewReplicaManager(d Deps) *ReplicaManager {
 	}
 	m.events.counters = &m.counters
 	m.wall.steady(d.RT.Now())
+	m.cleaner.init(m)
 	m.registeredAt.Store(int64(model.NoBrokerEpoch))
 	m.fedUnder = model.NoBrokerEpoch - 1 // none, not even that of no registration
 	m.publish(&index{})
@@ -280,6 +282,11 @@ func logConfig(t *config.Topic) log.Config {
 	c := log.Config{
 		SegmentBytes: t.SegmentBytes, IndexBytes: t.SegmentIndexBytes, IndexIntervalBytes: t.IndexIntervalBytes,
 		SegmentMs: t.SegmentMs, SegmentJitterMs: t.SegmentJitterMs, PreallocateBytes: preallocateAhead,
+	}
+	if t.CleanupPolicy.Compact {
+		// A record may not stay in the segment that is being written for longer
+		// than it may stay uncleaned. Source: KIP-354.
+		c.SegmentMs = min(c.SegmentMs, t.MaxCompactionLagMs)
 	}
 	if t.Preallocate {
 		c.PreallocateBytes = int64(t.SegmentBytes)

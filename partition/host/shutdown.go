@@ -19,6 +19,7 @@ func (m *ReplicaManager) Shutdown(clean bool) error {
 	for _, t := range m.tasks {
 		t.stop()
 	}
+	m.cleaner.stop()
 	for _, l := range m.fetchLoops.all() {
 		l.box.Enter(&stopMsg{})
 	}
@@ -102,6 +103,7 @@ func (m *ReplicaManager) takeDown(h *Hosted, code Code, reason string) *log.Log 
 	w.done.Add(1)
 	h.box.Enter(&takeDownMsg{code: code, reason: reason, w: w})
 	w.done.Wait()
+	m.cleaner.leave(h)
 	return w.plog
 }
 

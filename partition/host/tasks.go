@@ -41,6 +41,9 @@ func (m *ReplicaManager) startTasks() {
 			newTask(m, min(s.RecoveryPointInterval, s.LogStartInterval), func() { m.checkpointLogs(d) }),
 			newTask(m, s.RetentionCheckInterval, func() { m.retain(d) }))
 	}
+	if s.Cleaner.Enable {
+		m.tasks = append(m.tasks, newTask(m, s.Cleaner.Backoff, m.cleaner.look))
+	}
 	for _, t := range m.tasks {
 		t.arm()
 	}
