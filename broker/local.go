@@ -77,5 +77,8 @@ func (b *Broker) QuorumLeader() (model.BrokerID, model.LeaderEpoch) {
 	return b.quorum.Leader()
 }
 
+// Incarnation is the name under which this process registers.
+func (b *Broker) Incarnation() metadata.Incarnation { return b.incarnation }
+
 // Epoch returns this incarnation's number, NoBrokerEpoch before it registered.
 func (b *Broker) Epoch() model.BrokerEpoch { return b.epoch() }

@@ -244,6 +244,23 @@ func (r *replica) truncated(to int64) {
 	}
 	r.cut(to)
 	r.reach = min(r.reach, to)
+	r.seams = append(r.seams, to)
+}
+
+// seam reports whether a file that begins at an offset may follow another that
+// ends below: the log was cut there, within a batch.
+func (r *replica) seam(end, base int64) bool {
+	return end < base && base-end < int64(r.m.world.o.batchMax) && slices.Contains(r.seams, base)
+}
+
+// noteCuts notes, at the end of a process, which logs may be shorter than what
+// was last seen of them.
+func (n *node) noteCuts() {
+	for _, hosted := range n.hosted {
+		if r := n.seen[hosted]; r != nil && r.host == hosted && r.state != nil {
+			r.cutShort = r.cutShort || hosted.Writing() || hosted.State().LogEnd < r.state.LogEnd
+		}
+	}
 }
 
 // reigns is told that a replica leads in an epoch from now on.
@@ -265,7 +282,7 @@ func (r *replica) reigns() {
 	p.pending = false
 	end := int64(r.state.LogEnd)
 	first := end
-	_, _ = w.scan(r.m.disk, partDir(p.tp), int64(r.state.LogStart), func(b *fileBatch) error {
+	_, _ = r.scan(r.m.disk, int64(r.state.LogStart), func(b *fileBatch) error {
 		return b.each(func(g gotRecord) error {
 			if g.offset < min(first, int64(len(p.recs))) && p.recs[g.offset].id != 0 && p.recs[g.offset].id != g.id {
 				first = g.offset
@@ -274,6 +291,16 @@ func (r *replica) reigns() {
 		})
 	})
 	w.h.cut(p, first)
+}
+
+// reignedAfter reports whether someone led a later epoch.
+func (p *part) reignedAfter(epoch int32) bool {
+	for e := range p.reigns { // order-free: any
+		if e > epoch {
+			return true
+		}
+	}
+	return false
 }
 
 // ackedBefore is below what offset a leader of an epoch must have everything: what
@@ -327,6 +354,10 @@ func (r *replica) loaded(s *host.State) {
 	fresh := r.life == 0
 	r.life = r.m.lives
 	end := int64(s.LogEnd)
+	if r.cutShort && end < r.end {
+		r.truncated(end)
+	}
+	r.cutShort = false
 	if end < r.floor {
 		w.fail(4, "%v ends at %d on broker %d after the start, everything below %d was durable", r.tp, end, id, r.floor)
 	}

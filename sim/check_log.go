@@ -26,10 +26,11 @@ func partDir(tp model.TopicPartition) string {
 	return fmt.Sprintf("%s/%s-%d", dataDir, tp.Topic, tp.Partition)
 }
 
-// scan reads the batches of a partition's segment files from the segment that
+// scan reads the batches of a replica's segment files from the segment that
 // holds from, and returns the offset at which they cease to follow each other,
 // with the reason.
-func (w *World) scan(disk disk, dir string, from int64, fn func(b *fileBatch) error) (end int64, err error) {
+func (r *replica) scan(disk disk, from int64, fn func(b *fileBatch) error) (end int64, err error) {
+	w, dir := r.m.world, partDir(r.tp)
 	names, err := disk.List(dir)
 	if err != nil {
 		return from, err
@@ -56,6 +57,9 @@ func (w *World) scan(disk disk, dir string, from int64, fn func(b *fileBatch) er
 	}
 	end = bases[first]
 	for i := first; i < len(bases); i++ {
+		if r.seam(end, bases[i]) {
+			end = bases[i]
+		}
 		if bases[i] != end {
 			return end, fmt.Errorf("segment %d follows offset %d", bases[i], end)
 		}
@@ -77,7 +81,7 @@ func (w *World) scan(disk disk, dir string, from int64, fn func(b *fileBatch) er
 		}
 		switch {
 		case err == errCutAway:
-		case i+1 < len(bases) && bases[i+1] == end:
+		case i+1 < len(bases) && (bases[i+1] == end || r.seam(end, bases[i+1])):
 			// The rest was cut away: the log went on in a new file.
 		case err != nil:
 			return end, err
@@ -100,6 +104,13 @@ func checkNext(b *fileBatch, later []int64, end int64) error {
 	return nil
 }
 
+// forget forgets the records of a seam.
+func (r *replica) forget(from, to int64) {
+	for ; from < min(to, int64(len(r.recs))); from++ {
+		r.recs[from] = rec{ts: noTS, epoch: -1}
+	}
+}
+
 // errCutAway: the rest of the file was truncated away, the next segment begins
 // below.
 var errCutAway = fmt.Errorf("cut away")
@@ -119,7 +130,10 @@ func (r *replica) compare(s *host.State, when string) {
 	if r.cutting = r.host != nil && r.host.Writing(); r.cutting {
 		return
 	}
-	end, err := w.scan(m.disk, partDir(p.tp), start, func(h *fileBatch) error {
+	next := start
+	end, err := r.scan(m.disk, start, func(h *fileBatch) error {
+		r.forget(next, h.base)
+		next = h.last + 1
 		if h.epoch < lastEpoch || s.LeaderEpoch >= 0 && h.epoch > int32(s.LeaderEpoch) {
 			w.fail(2, "%s: %v: batch at %d on broker %d has epoch %d after %d, the leader's is %d", when, p.tp, h.base, m.id, h.epoch, lastEpoch, s.LeaderEpoch)
 		}
@@ -139,7 +153,9 @@ func (r *replica) compare(s *host.State, when string) {
 			if known && last.epoch == h.pepoch {
 				next = last.seq + 1
 			}
-			anyFirst := !known && (start > 0 || p.lost || w.loose[h.pid])
+			// A deposed leader that has not heard of the next takes what comes.
+			deposed := h.base >= int64(s.HighWatermark) && p.reignedAfter(h.epoch)
+			anyFirst := !known && (start > 0 || p.lost || w.loose[h.pid] || deposed)
 			if known && h.pepoch < last.epoch || h.seq != next && !anyFirst {
 				w.fail(7, "%s: %v: producer %d epoch %d sequence %d at offset %d of broker %d, want %d (epoch before %d)", when, p.tp, h.pid, h.pepoch, h.seq, h.base, m.id, next, last.epoch)
 			}
@@ -151,6 +167,7 @@ func (r *replica) compare(s *host.State, when string) {
 			return nil
 		})
 	})
+	r.forget(next, end)
 	switch {
 	case end < int64(s.LogEnd) && r.drop:
 		// Pages dropped inside a log whose seal could not be written either:
@@ -221,6 +238,9 @@ func (r *replica) checkAnswers(s *host.State) {
 	}
 	for range 3 {
 		from := start + w.nodeRand.Int64N(end-start)
+		if r.recs[from].id == 0 {
+			continue // at a seam
+		}
 		region, err := s.View.Read(model.Offset(from), s.LogEnd, 1000, true)
 		if errors.Is(err, log.ErrStaleView) && s.Role == partition.Follower {
 			return // a truncation is under way
@@ -240,7 +260,7 @@ func (r *replica) checkAnswers(s *host.State) {
 	}
 	want, at := int64(-1), r.recs[start+w.nodeRand.Int64N(end-start)].ts+w.nodeRand.Int64N(3)-1
 	for o := start; o < end && want < 0; o++ {
-		if r.recs[o].ts >= at {
+		if r.recs[o].ts >= at && r.recs[o].id != 0 {
 			want = o
 		}
 	}
@@ -264,7 +284,7 @@ func (r *replica) checkDurable(image disk, s *host.State) {
 		return
 	}
 	epochs := readEpochs(image, partDir(tp))
-	end, err := w.scan(image, partDir(tp), start, func(h *fileBatch) error {
+	end, err := r.scan(image, start, func(h *fileBatch) error {
 		// An older checkpoint of the log start can bring back offsets that the
 		// file has forgotten; a start then finds their epochs in the batches.
 		if e := epochs.of(h.last); h.last >= start && h.last < point && e != h.epoch && (e >= 0 || h.last >= r.loadedPoint) {

@@ -3,6 +3,7 @@ package sim
 import (
 	"testing"
 
+	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
 )
 
@@ -37,5 +38,29 @@ func TestPowerLostBeforeTheReplica(t *testing.T) {
 	}
 	if r := w.machines[1].replica(p); r.dark || r.tainted {
 		t.Errorf("on another machine: dark %v, tainted %v", r.dark, r.tainted)
+	}
+}
+
+// A registration that was under way when power went says nothing of the loss.
+func TestRegistrationOfAnEarlierLife(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	m := w.machines[0]
+	m.lives = 4
+	m.lifeOf[metadata.Incarnation{1}], m.lifeOf[metadata.Incarnation{2}] = 4, 5
+	register := func(name byte) {
+		img, _, err := metadata.Apply(metadata.Empty(), model.OffsetAndEpoch{}, []metadata.Record{&metadata.RegisterBroker{ID: 1, Incarnation: metadata.Incarnation{name}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.meta.img = img
+		w.meta.registered(1)
+	}
+	m.powerLost()
+	m.lives = 5
+	if register(1); !m.powerCut {
+		t.Error("the loss is told before the next life registers")
+	}
+	if register(2); m.powerCut {
+		t.Error("the loss is not told when the next life registers")
 	}
 }

@@ -141,6 +141,7 @@ func (m *machine) bury() {
 func (m *machine) end(kind death, cut func(int) int) {
 	w := m.world
 	if m.node != nil {
+		m.node.noteCuts()
 		m.node.gone()
 		m.node = nil
 	}

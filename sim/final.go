@@ -97,7 +97,7 @@ func (w *World) digests() map[*part]uint64 {
 // digest adds the batches from an offset on to a sum. Where the segment begins
 // that holds the offset is each replica's own affair.
 func (r *replica) digest(sum *traceHash, start int64) {
-	_, _ = r.m.world.scan(r.m.disk, partDir(r.tp), start, func(b *fileBatch) error {
+	_, _ = r.scan(r.m.disk, start, func(b *fileBatch) error {
 		if b.last >= start {
 			sum.add(uint64(b.base), uint64(crc32.Checksum(b.raw, castagnoli)))
 		}

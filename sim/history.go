@@ -134,6 +134,11 @@ type replica struct {
 	// cutting: a cut is on its way to the disk, so the files may be ahead of the
 	// state.
 	cutting bool
+	// cutShort: the process ended with a cut under way, or done and not looked at.
+	cutShort bool
+	// seams are where the log was cut: it goes on in a new file there, though the
+	// last batch that was left may end below.
+	seams []int64
 	// batches are those of the last look at the files, from the log start on.
 	batches []stored
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
 )
@@ -38,10 +39,13 @@ type machine struct {
 	// powerCut: power was lost since the broker registered last, so a seat that it
 	// was given meanwhile is one that it may lose.
 	powerCut bool
+	// cutLife is the incarnation that ended with that, or had ended before.
+	cutLife int
+	lifeOf  map[metadata.Incarnation]int // which incarnation called itself so
 }
 
 func newMachine(w *World, id model.BrokerID) *machine {
-	m := &machine{world: w, id: id, disk: memfs.New(), wall: 1_700_000_000_000, imageAt: model.NoOffset}
+	m := &machine{world: w, id: id, disk: memfs.New(), wall: 1_700_000_000_000, imageAt: model.NoOffset, lifeOf: make(map[metadata.Incarnation]int)}
 	m.faults.m = m
 	return m
 }
@@ -122,7 +126,7 @@ func (m *machine) fill(free int64) {
 
 // powerLost: from now on what was not synced may be missing.
 func (m *machine) powerLost() {
-	m.powerCut = true
+	m.powerCut, m.cutLife = true, m.lives
 	for _, r := range m.replicas {
 		r.lossy, r.tainted, r.dark = true, true, true
 	}

@@ -158,10 +158,11 @@ func (t *meta) partition(p *part, was, reg *metadata.PartitionRegistration, old,
 			r.removed = true
 		}
 	}
-	// A seat that is taken anew, through the leader, is clean.
+	// A seat that is taken anew, through the leader, is clean, unless the leader
+	// asked before power was lost.
 	for _, b := range reg.ISR {
 		if r := w.replicaOf(p, b); r != nil && !was.InISR(b) && reg.Leader != b && sameLife(old, img, b) {
-			r.tainted, r.reach = false, r.end
+			r.tainted, r.reach = r.dark, r.end
 		}
 	}
 }
@@ -203,7 +204,7 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 	switch sound := w.anySound(p, was); {
 	case slices.Contains(entitled, reg.Leader) && (r == nil || !r.tainted || r.dark):
 		return // one that is dark has yet to say so, and can't lead before
-	case r != nil && !r.tainted && r.end >= p.acked && (was.Reassigning() || reg.PartitionEpoch > was.PartitionEpoch+1):
+	case r != nil && (!r.tainted || r.dark) && r.end >= p.acked && (was.Reassigning() || reg.PartitionEpoch > was.PartitionEpoch+1):
 		return // it came into the ISR in the same entry
 	case !sound, t.gapped, p.mayLose(w, old), p.mayLose(w, img):
 	default:
@@ -242,6 +243,9 @@ func (w *World) anySound(p *part, reg *metadata.PartitionRegistration) bool {
 func (t *meta) registered(b model.BrokerID) {
 	w := t.world
 	m := w.machine(b)
+	if m.powerCut && m.lifeOf[t.img.Broker(b).Incarnation] <= m.cutLife {
+		return // whose registration was under way when its power went
+	}
 	m.powerCut = false
 	for _, r := range m.replicas {
 		reg := t.img.PartitionByID(r.part.id)

@@ -85,6 +85,7 @@ func (m *machine) boot() {
 		w.fail(0, "broker.New: %v", err)
 	}
 	n.broker = b
+	m.lifeOf[b.Incarnation()] = m.lives
 	m.mayDie(15)
 	if err := b.Boot(func(err error) { n.booted(err) }); err != nil && m.faults.dying == deathNone {
 		n.failed(fmt.Errorf("boot: %w", err))
@@ -199,6 +200,7 @@ func (n *node) drain() {
 		for _, c := range n.conns {
 			c.local.Close()
 		}
+		n.noteCuts()
 		clean := n.broker.Halt(true)
 		if m.faults.dying != deathNone {
 			return
