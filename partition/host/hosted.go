@@ -222,6 +222,10 @@ func (h *Hosted) publish(out *loop.Outbox) {
 			h.epochsSeen, h.standingStale = v, true
 		}
 	}
+	// New settings take effect after the write that they came in, if there was one.
+	if old != nil && old.MinISR != h.core.EffectiveMinISR() {
+		h.standingStale = true
+	}
 	if old != nil && !h.standingStale {
 		if s.Mark == old.Mark && s.Durable == old.Durable && s.View == old.View && s.RecoveryPoint == old.RecoveryPoint {
 			return

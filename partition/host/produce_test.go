@@ -3,6 +3,7 @@ package host
 import (
 	"testing"
 
+	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition"
 )
@@ -178,4 +179,30 @@ func (e *slowExecutor) proceed() {
 	w := e.works[0]
 	e.works = e.works[1:]
 	w.Proceed()
+}
+
+// TestSettingsDuringAWrite: settings that come while a write is outstanding are
+// shown as soon as they are in force.
+func TestSettingsDuringAWrite(t *testing.T) {
+	slow := &slowExecutor{}
+	n := newNode(t)
+	n.exec = slow
+	n.start()
+	n.register()
+	recs := topicRecords("t", 1)
+	recs[1].(*metadata.PartitionRecord).Replicas = []model.BrokerID{1, 2}
+	n.apply(recs...)
+	slow.proceed()
+	h := n.m.Get("t", 0)
+	if got := h.State().MinISR; got != 1 {
+		t.Fatalf("min ISR %d at first", got)
+	}
+	n.send(h, 1, batchOf(1, -1, 0))
+	two := "2"
+	n.topic["t"] = map[string]string{"min.insync.replicas": two} // what n.settings says
+	n.apply(&metadata.ConfigRecord{Resource: metadata.Resource{Type: metadata.TopicResource, Name: "t"}, Key: "min.insync.replicas", Value: &two})
+	slow.proceed()
+	if got := h.State().MinISR; got != 2 {
+		t.Errorf("min ISR %d is shown, 2 is in force", got)
+	}
 }
