@@ -50,6 +50,7 @@ var handlers = [...]handler{
 	protocol.KeyAllocateProducerIDs:     (*Broker).handleController,
 	protocol.KeyConsumerGroupHeartbeat:  (*Broker).handleConsumerGroupHeartbeat,
 	protocol.KeyConsumerGroupDescribe:   (*Broker).handleConsumerGroupDescribe,
+	protocol.KeyListConfigResources:     (*Broker).handleListConfigResources,
 	protocol.KeyDescribeTopicPartitions: (*Broker).handleDescribeTopicPartitions,
 	protocol.KeyAddRaftVoter:            (*Broker).handleForward,
 	protocol.KeyRemoveRaftVoter:         (*Broker).handleForward,

@@ -319,6 +319,36 @@ func TestCreatePartitions(t *testing.T) {
 	}
 }
 
+// What has settings, by type (KIP-1142).
+func TestListConfigResources(t *testing.T) {
+	a := newAPI(t)
+	c := a.dial()
+	topic, _ := a.topic("has-settings", 1)
+	list := func(version int16, types ...int8) (map[int8][]string, protocol.Code) {
+		req := kmsg.NewPtrListConfigResourcesRequest()
+		req.ResourceTypes = types
+		resp := c.call(req, version).(*kmsg.ListConfigResourcesResponse)
+		out := map[int8][]string{}
+		for _, r := range resp.ConfigResources {
+			out[r.Type] = append(out[r.Type], r.Name)
+		}
+		return out, resp.ErrorCode
+	}
+	if got, code := list(0); code != 0 || len(got) != 0 {
+		t.Errorf("version 0: %v, %d", got, code)
+	}
+	all, code := list(1)
+	if code != 0 || !slices.Contains(all[2], topic) || len(all[4]) != 1 || !slices.Equal(all[4], all[8]) || len(all[16])+len(all[32]) != 0 {
+		t.Errorf("all: %v, %d", all, code)
+	}
+	if got, code := list(1, 4, 4); code != 0 || len(got) != 1 || len(got[4]) != 1 {
+		t.Errorf("brokers: %v, %d", got, code)
+	}
+	if got, code := list(1, 2, 3); code != protocol.CodeUnsupportedVersion || len(got) != 0 {
+		t.Errorf("an unknown type: %v, %d", got, code)
+	}
+}
+
 func TestDescribeTopicPartitions(t *testing.T) {
 	a := newAPI(t)
 	aName, aID := a.topic("pages-a", 3)

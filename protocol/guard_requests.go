@@ -72,6 +72,11 @@ func guardRequest(w *walk, key, v int16) bool {
 		guardDescribeCluster(w, v)
 	case KeyDescribeProducers:
 		guardDescribeProducers(w)
+	case KeyListConfigResources:
+		if v >= 1 {
+			w.fixed(1) // types
+		}
+		w.tags(0)
 	case KeyDescribeTopicPartitions:
 		guardDescribeTopicPartitions(w)
 	case KeyElectLeaders, KeyAlterReassignments, KeyListReassignments, KeyUpdateFeatures, KeyUnregisterBroker,

@@ -16,8 +16,6 @@ const (
 	KeyLeaveGroup              int16 = 13
 	KeySyncGroup               int16 = 14
 	KeyDescribeGroups          int16 = 15
-	KeyConsumerGroupHeartbeat  int16 = 68
-	KeyConsumerGroupDescribe   int16 = 69
 	KeyListGroups              int16 = 16
 	KeyApiVersions             int16 = 18
 	KeyCreateTopics            int16 = 19
@@ -44,6 +42,9 @@ const (
 	KeyBrokerHeartbeat         int16 = 63
 	KeyUnregisterBroker        int16 = 64
 	KeyAllocateProducerIDs     int16 = 67
+	KeyConsumerGroupHeartbeat  int16 = 68
+	KeyConsumerGroupDescribe   int16 = 69
+	KeyListConfigResources     int16 = 74
 	KeyDescribeTopicPartitions int16 = 75
 	KeyAddRaftVoter            int16 = 80
 	KeyRemoveRaftVoter         int16 = 81
@@ -179,6 +180,10 @@ var table = [...]API{
 	},
 	KeyConsumerGroupDescribe: {
 		Key: KeyConsumerGroupDescribe, Name: "ConsumerGroupDescribe", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassGroup, Scope: OnBroker,
+	},
+	KeyListConfigResources: {
+		Key: KeyListConfigResources, Name: "ListConfigResources", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,
+		Notes: "Topics and brokers. Groups and client metrics have no settings of their own, so none are listed.",
 	},
 	KeyDescribeTopicPartitions: {
 		Key: KeyDescribeTopicPartitions, Name: "DescribeTopicPartitions", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,

@@ -23,7 +23,6 @@ var unserved = map[int16]string{
 	24: noTxns, 25: noTxns, 26: noTxns, 27: noTxns, 28: noTxns, 65: noTxns, 66: noTxns,
 	34: noMoves,
 	48: noQuotas, 49: noQuotas,
-	74: "there are no configuration resources but brokers and topics",
 	76: noShares, 77: noShares, 78: noShares, 79: noShares, 83: noShares, 84: noShares, 85: noShares, 86: noShares, 87: noShares,
 	90: noShares, 91: noShares, 92: noShares,
 	88: noStreams, 89: noStreams,
