@@ -303,17 +303,14 @@ func (p *part) reignedAfter(epoch int32) bool {
 	return false
 }
 
-// ackedBefore is below what offset a leader of an epoch must have everything: what
-// was acknowledged, unless in the reign of a later one of which it has not heard.
+// ackedBefore is below what offset who begins to lead an epoch must have
+// everything: what is acknowledged by now, unless the next has led and it has not
+// heard of that; then what was acknowledged when it was elected.
 func (p *part) ackedBefore(epoch int32) int64 {
-	end := min(p.acked, int64(len(p.recs)))
-	if end < p.acked {
-		return p.acked
+	if p.reignedAfter(epoch) {
+		return min(p.acked, p.ackedAt[epoch])
 	}
-	for end > 0 && p.recs[end-1].epoch > epoch {
-		end--
-	}
-	return end
+	return p.acked
 }
 
 // booted compares what a new incarnation has loaded with what must be there.

@@ -8,21 +8,43 @@ import (
 )
 
 // Who begins to lead an epoch late, when the next has begun, need not have what
-// was acknowledged there.
+// was acknowledged since.
 func TestLeaderNeedsWhatWasAcknowledgedBefore(t *testing.T) {
-	p := &part{acked: 4, recs: []rec{{id: 1, epoch: 0}, {id: 2, epoch: 1}, {id: 3, epoch: -1}, {id: 4, epoch: 3}}}
-	for epoch, want := range map[int32]int64{0: 3, 2: 3, 3: 4, 9: 4} {
+	p := &part{acked: 9, reigns: map[int32]reign{1: {}, 4: {}}, ackedAt: map[int32]int64{2: 5, 4: 7}}
+	for epoch, want := range map[int32]int64{0: 0, 2: 5, 4: 9, 6: 9} {
 		if got := p.ackedBefore(epoch); got != want {
 			t.Errorf("epoch %d: %d, want %d", epoch, got, want)
 		}
 	}
-	p.recs[2].epoch = 1
-	if got := p.ackedBefore(0); got != 1 {
-		t.Errorf("epoch 0 needs what ends at %d, want 1", got)
+	p.acked = 3 // an unclean election since
+	if got := p.ackedBefore(2); got != 3 {
+		t.Errorf("epoch 2 needs %d, no more than 3 are left", got)
 	}
-	p.recs = nil
-	if got := p.ackedBefore(0); got != 4 {
-		t.Errorf("of unknown records %d, want 4", got)
+}
+
+// A damaged replica that is not assigned any more keeps nobody from being in
+// sync.
+func TestHurtReplicaThatWasRemoved(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	id := model.TopicIDPartition{TopicID: model.TopicID{7}}
+	p := w.h.part(id, model.TopicPartition{Topic: "d0"})
+	img, _, err := metadata.Apply(metadata.Empty(), model.OffsetAndEpoch{}, []metadata.Record{
+		&metadata.TopicRecord{ID: id.TopicID, Name: "d0"},
+		&metadata.PartitionRecord{TopicID: id.TopicID, PartitionRegistration: metadata.PartitionRegistration{
+			Replicas: []model.BrokerID{1, 2}, Directories: make([]metadata.DirectoryID, 2), ISR: []model.BrokerID{1, 2}, Leader: 1,
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.meta.img = img
+	w.machines[2].replica(p).hurt = true
+	if w.anyHurt(p) {
+		t.Error("a replica of broker 3 counts")
+	}
+	w.machines[1].replica(p).hurt = true
+	if !w.anyHurt(p) {
+		t.Error("a replica of broker 2 does not count")
 	}
 }
 

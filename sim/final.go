@@ -81,6 +81,9 @@ func (w *World) digests() map[*part]uint64 {
 		if r == nil || r.state == nil || r.state.Role == partition.Offline || r.state.LogEnd == 0 {
 			continue // an empty one may have been made between the two
 		}
+		if len(w.machines) > 1 && w.anyHurt(p) {
+			continue // its replicas need not be level
+		}
 		s := r.state
 		start := int64(s.LogStart)
 		if len(w.machines) > 1 {

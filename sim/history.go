@@ -58,6 +58,8 @@ type part struct {
 	placed map[place]uint64
 	// reigns are the incarnations that led, by epoch.
 	reigns map[int32]reign
+	// ackedAt is what acked was when a leader epoch began, as the metadata says.
+	ackedAt map[int32]int64
 	// lost: it has lost its end once, so producers may find gaps.
 	lost bool
 	// stale: something that its seats depend on has changed.
@@ -171,7 +173,7 @@ func (h *history) part(id model.TopicIDPartition, tp model.TopicPartition) *part
 		if h.parts == nil {
 			h.parts = make(map[model.TopicIDPartition]*part)
 		}
-		p = &part{id: id, tp: tp, placed: make(map[place]uint64), reigns: make(map[int32]reign), uncleanEpoch: -1}
+		p = &part{id: id, tp: tp, placed: make(map[place]uint64), reigns: make(map[int32]reign), ackedAt: make(map[int32]int64), uncleanEpoch: -1}
 		h.parts[id] = p
 		h.order = append(h.order, p)
 	}

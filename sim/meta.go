@@ -194,6 +194,7 @@ func (w *World) replicaOf(p *part, b model.BrokerID) *replica {
 func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, img *metadata.Image) {
 	w := t.world
 	if reg.LeaderEpoch != was.LeaderEpoch {
+		p.ackedAt[int32(reg.LeaderEpoch)] = p.acked
 		w.era++
 	}
 	if reg.Leader == model.NoLeader || reg.LeaderEpoch == was.LeaderEpoch {

@@ -297,10 +297,12 @@ func (w *World) unsettled() string {
 	return ""
 }
 
-// anyHurt reports whether a replica of a partition is honestly damaged.
+// anyHurt reports whether a replica of a partition is honestly damaged. One that
+// was taken out of the assignment is nobody's concern.
 func (w *World) anyHurt(p *part) bool {
+	reg := w.registration(p)
 	for _, m := range w.machines {
-		if r := m.find(p); r != nil && r.hurt {
+		if r := m.find(p); r != nil && r.hurt && (reg == nil || reg.HasReplica(m.id)) {
 			return true
 		}
 	}
