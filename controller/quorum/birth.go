@@ -90,6 +90,9 @@ func (n *Node) probed(now model.Now, a answer, out *loop.Outbox) {
 		n.adopt(now, p, out)
 		return
 	}
+	if n.fetching != nil {
+		return // there is a cluster, and this node is on its way into it
+	}
 	if why := n.cannotBootstrap(); why != "" {
 		n.obstacle(why)
 		return
