@@ -115,6 +115,7 @@ func (b *Broker) begin(done func(error)) error {
 	if err := b.dirs.Claim(img.ClusterID()); err != nil {
 		return err
 	}
+	b.compareMinISR(img)
 	if b.membership == nil {
 		b.publisher.start(img.At().Offset)
 		done(nil)
@@ -136,6 +137,17 @@ func (b *Broker) begin(done func(error)) error {
 		b.publisher.await(b.quorum.Image().At().Offset, &booted{done})
 	})
 	return nil
+}
+
+// compareMinISR warns of a min.insync.replicas that is in the configuration file
+// and not in force.
+func (b *Broker) compareMinISR(img *metadata.Image) {
+	const key = "min.insync.replicas"
+	own, set := b.config.Configured(key)
+	if cluster, ok := img.Config(metadata.BrokerResource, "")[key]; ok && set && own != cluster {
+		b.logger.Warn("min.insync.replicas of the configuration is not in force: the cluster's is, which kafka-configs alters",
+			zap.String("configured", own), zap.String("in_force", cluster))
+	}
 }
 
 // booted tells that the image in which this broker is unfenced is in force.
@@ -215,6 +227,7 @@ func (b *Broker) controllerConfig() controller.Config {
 	c.HeartbeatInterval = b.config.Quorum.BrokerHeartbeatInterval
 	c.LeaderRebalance, c.RebalanceInterval = b.config.Quorum.LeaderRebalance, b.config.Quorum.LeaderRebalanceInterval
 	c.RecoveryWait, c.Features = b.config.Own.RecoveryWait, supportedFeatures
+	c.PinMinISR = true
 	c.Rules, c.Rand = controller.NewConfigRules(b.config), b.newRand()
 	return c
 }

@@ -34,6 +34,9 @@ type Config struct {
 	RecoveryWait time.Duration
 	// Features are the ranges that this program can run at.
 	Features []metadata.FeatureRange
+	// PinMinISR has the first active controller make its own min.insync.replicas the
+	// cluster's, after which nobody's file counts any more.
+	PinMinISR bool
 	// Rules know the names and bounds of settings.
 	Rules ConfigRules
 	// Rand places replicas and makes topic ids.

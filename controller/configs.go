@@ -75,7 +75,10 @@ func (c *Controller) replaceConfigs(view *metadata.Image, res metadata.Resource,
 		}
 		next[kv.Name], touched[kv.Name] = *kv.Value, true
 	}
-	for k := range view.Config(res.Type, res.Name) { // order-free: a set
+	for k, v := range view.Config(res.Type, res.Name) { // order-free: a set
+		if _, given := next[k]; !given && k == keyMinISR && c.pins(res) {
+			next[k] = v // what is not named is not asked to go
+		}
 		touched[k] = true
 	}
 	return c.configUnit(view, res, next, touched)
@@ -210,10 +213,18 @@ func (c *Controller) checkResource(view *metadata.Image, res metadata.Resource) 
 	return apiError{codeInvalidRequest, fmt.Sprintf("resource type %d has no settings that can be altered here", res.Type)}
 }
 
+// pins reports whether res must have a minimum of in-sync replicas.
+func (c *Controller) pins(res metadata.Resource) bool {
+	return c.config.PinMinISR && res == metadata.Resource{Type: metadata.BrokerResource}
+}
+
 // configUnit returns the records that take res to its next settings, of which
 // the touched keys may differ, after a check of the whole.
 func (c *Controller) configUnit(view *metadata.Image, res metadata.Resource, next map[string]string, touched map[string]bool) ([]metadata.Record, apiError) {
 	keys := sortedKeys(touched)
+	if _, kept := next[keyMinISR]; c.pins(res) && touched[keyMinISR] && !kept {
+		return nil, apiError{codeInvalidConfig, "the cluster's " + keyMinISR + " can be altered, not removed"}
+	}
 	if res.Type == metadata.TopicResource {
 		if err := c.config.Rules.CheckTopic(next); err != nil {
 			return nil, apiError{codeInvalidConfig, err.Error()}

@@ -21,6 +21,8 @@ type Controller struct {
 	awaited awaited
 	// staleELR: there are eligible leaders that a lower minimum has made void.
 	staleELR bool
+	// unpinned: the cluster has no minimum of its own yet.
+	unpinned bool
 	// rebalanceAt is when leaders that are not where they should be, and
 	// partitions without one, are looked at next.
 	rebalanceAt model.Instant
@@ -53,6 +55,8 @@ func (c *Controller) Activate(now model.Now) {
 		c.session(now, b)
 	}
 	c.awaited, c.staleELR = awaited{}, false
+	_, pinned := c.image.Config(metadata.BrokerResource, "")[keyMinISR]
+	c.unpinned = c.config.PinMinISR && !pinned
 	s := c.settings(c.image)
 	for t := range c.image.Topics() {
 		for n, p := range t.Partitions {

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"strconv"
+
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
 )
@@ -31,7 +33,7 @@ func (c *Controller) NextDeadline() model.Instant {
 		return model.Never
 	}
 	due := model.Never
-	if c.staleELR {
+	if c.staleELR || c.unpinned {
 		due = c.lastRun
 	}
 	if len(c.sessions) > 0 {
@@ -51,12 +53,17 @@ func (c *Controller) NextDeadline() model.Instant {
 	return due
 }
 
-// Expire does the first thing that is due, if any: eligible leaders that another
+// Expire does the first thing that is due, if any: the cluster's minimum of in-sync
+// replicas, where there is none; eligible leaders that another
 // minimum chose; then the brokers whose sessions ended, together; then
 // partitions that have waited long enough; then leaders that are not where they
 // should be. The caller handles the waiting commands first, among which a
 // heartbeat may be, and calls again once the records are committed.
 func (c *Controller) Expire(now model.Now, view *metadata.Image) (Result, bool) {
+	if c.unpinned {
+		c.unpinned = false
+		return Result{Units: [][]metadata.Record{c.pin(view)}}, true
+	}
 	if c.staleELR {
 		c.staleELR = false
 		if units := c.clearNeedless(view); len(units) > 0 {
@@ -77,6 +84,16 @@ func (c *Controller) Expire(now model.Now, view *metadata.Image) (Result, bool) 
 		}
 	}
 	return Result{}, false
+}
+
+// pin returns the record that makes the minimum of in-sync replicas which this node
+// was configured with the cluster's. From then on only the cluster's counts: if
+// every node went by its own file, leaders could commit with fewer members than the
+// eligible leaders were chosen for, while the nodes are restarted with a lower one.
+// Kafka does the same where eligible leaders are on.
+func (c *Controller) pin(view *metadata.Image) []metadata.Record {
+	value := strconv.Itoa(c.config.Rules.Topic(view, "").MinISR)
+	return []metadata.Record{&metadata.ConfigRecord{Resource: metadata.Resource{Type: metadata.BrokerResource}, Key: keyMinISR, Value: &value}}
 }
 
 // clearNeedless returns the units that void the eligible leaders which are not

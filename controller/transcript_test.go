@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/config"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -94,6 +95,16 @@ func (w *world) run(d *datadriven.TestData) string {
 		return w.show(Command{Damage: r})
 	case "counters":
 		return fmt.Sprintf("%+v", w.c.Counters())
+	case "pin": // as a controller that makes its minimum the cluster's
+		w.c.config.PinMinISR = true
+		cfg, _, _, err := config.Load(config.Sources{Flags: []string{"min.insync.replicas=" + d.CmdArgs[0].Key}})
+		if err != nil {
+			d.Fatalf(w.t.(*testing.T), "%v", err)
+		}
+		w.c.config.Rules = NewConfigRules(cfg)
+		w.c.Deactivate()
+		w.c.Activate(w.now)
+		return ""
 	case "activate":
 		w.c.Deactivate()
 		w.c.Activate(w.now)

@@ -136,6 +136,10 @@ func (b *Broker) raw(k *Key) (value string, origin Origin, ok bool) {
 	return k.Default, FromDefault, false
 }
 
+// Configured returns the text in force of the broker key of that name, and whether
+// the file, the environment or a flag set it.
+func (b *Broker) Configured(name string) (value string, isSet bool) { return b.text(name) }
+
 // text returns the text in force of the broker key of that name.
 func (b *Broker) text(name string) (value string, isSet bool) {
 	value, _, isSet = b.raw(LookupBroker(name))
