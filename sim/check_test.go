@@ -86,3 +86,19 @@ func TestRegistrationOfAnEarlierLife(t *testing.T) {
 		t.Error("the loss is not told when the next life registers")
 	}
 }
+
+// A replica that missed an unclean election has another record where one was
+// acknowledged since.
+func TestContradictingReplica(t *testing.T) {
+	p := &part{acked: 3, recs: []rec{{id: 1}, {}, {id: 3}}}
+	r := &replica{part: p, recs: []rec{{id: 1}, {id: 2}, {}, {id: 4}}}
+	if r.contradicts() {
+		t.Error("what is not known contradicts")
+	}
+	if r.recs[2].id = 9; !r.contradicts() {
+		t.Error("another record contradicts nothing")
+	}
+	if p.maxStart = 3; r.contradicts() {
+		t.Error("what DeleteRecords took away contradicts")
+	}
+}

@@ -205,7 +205,7 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 	switch sound := w.anySound(p, was); {
 	case slices.Contains(entitled, reg.Leader) && (r == nil || !r.tainted || r.dark):
 		return // one that is dark has yet to say so, and can't lead before
-	case r != nil && (!r.tainted || r.dark) && r.end >= p.acked && (was.Reassigning() || reg.PartitionEpoch > was.PartitionEpoch+1):
+	case r != nil && (!r.tainted || r.dark) && r.end >= p.acked && !r.removed && !r.contradicts() && (was.Reassigning() || reg.PartitionEpoch > was.PartitionEpoch+1):
 		return // it came into the ISR in the same entry
 	case !sound, t.gapped, p.mayLose(w, old), p.mayLose(w, img):
 	default:
@@ -224,6 +224,18 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 func (p *part) mayLose(w *World, img *metadata.Image) bool {
 	return img.Config(metadata.TopicResource, p.tp.Topic)["unclean.leader.election.enable"] == "true" ||
 		p.sacrificed > 0 && w.sim.Now()-p.sacrificed < unsureFor
+}
+
+// contradicts reports whether a replica is known to hold something else than what
+// was acknowledged.
+func (r *replica) contradicts() bool {
+	p := r.part
+	for o := p.maxStart; o < min(p.acked, int64(len(p.recs)), int64(len(r.recs))); o++ {
+		if p.recs[o].id != 0 && r.recs[o].id != 0 && p.recs[o].id != r.recs[o].id {
+			return true
+		}
+	}
+	return false
 }
 
 // anySound reports whether some member of ISR or ELR has lost nothing.
@@ -308,7 +320,7 @@ func (w *World) checkSeats(p *part) {
 		}
 	}
 	for _, b := range reg.ELR {
-		if r := w.replicaOf(p, b); r != nil && !r.tainted && r.end < p.acked && !r.hit && !r.drop {
+		if r := w.replicaOf(p, b); r != nil && !r.tainted && r.end < p.acked && !r.excused() {
 			w.fail(9, "%v: broker %d of ELR %v ends at %d, everything below %d was acknowledged", p.tp, b, reg.ELR, r.end, p.acked)
 		}
 	}
