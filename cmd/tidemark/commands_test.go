@@ -11,12 +11,16 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/tidemark/tidemark/log/logtest"
 	"github.com/tidemark/tidemark/tidemarktest"
 )
 
 // TestCommands runs the command lines of testdata against a broker and compares
 // all that they print and their exit codes. Numbers that differ from run to run
-// are masked. With -rewrite it writes down what it saw.
+// are masked. "run only=X" keeps the lines with X, "run counted" masks every number,
+// "file NAME" writes a file, "segment NAME" one with records, into a directory that
+// reads DIR in the command lines and in what they print. With -rewrite it writes down
+// what it saw.
 func TestCommands(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -25,13 +29,30 @@ func TestCommands(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			c := tidemarktest.Start(t, tidemarktest.Options{})
-			s := &shell{t: t, addr: c.Addrs()[0]}
+			s := &shell{t: t, addr: c.Addrs()[0], dir: t.TempDir()}
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-				if d.Cmd == "stdin" {
+				switch d.Cmd {
+				case "stdin":
 					s.stdin = d.Input + "\n"
 					return ""
+				case "file":
+					s.write(d.CmdArgs[0].Key, []byte(d.Input+"\n"))
+					return ""
+				case "segment":
+					set := logtest.Batches(0, 3, 0)
+					s.write(d.CmdArgs[0].Key, append(set, logtest.Batch(logtest.Spec{Base: 3, Epoch: 2, Records: 2, Timestamp: 2000})...))
+					return ""
 				}
-				return s.run(d.Input)
+				out := s.run(d.Input)
+				if d.HasArg("counted") {
+					out = numbers.ReplaceAllString(out, "#")
+				}
+				for _, a := range d.CmdArgs {
+					if a.Key == "only" {
+						out = linesWith(out, a.Vals[0])
+					}
+				}
+				return out
 			})
 		})
 	}
@@ -41,13 +62,33 @@ func TestCommands(t *testing.T) {
 type shell struct {
 	t     *testing.T
 	addr  string
+	dir   string
 	stdin string // of the next command
+}
+
+// numbers are numbers with their units, and digests.
+var numbers = regexp.MustCompile(`\b(hash=[0-9a-f]+|[0-9]+(\.[0-9]+)?(µs|ms|s)?)\b`)
+
+func linesWith(text, part string) string {
+	var kept strings.Builder
+	for _, l := range strings.SplitAfter(text, "\n") {
+		if strings.Contains(l, part) {
+			kept.WriteString(l)
+		}
+	}
+	return kept.String()
+}
+
+func (s *shell) write(name string, data []byte) {
+	if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *shell) run(script string) string {
 	var out strings.Builder
 	for _, line := range strings.Split(script, "\n") {
-		args := strings.Fields(line)
+		args := strings.Fields(strings.ReplaceAll(line, "DIR", s.dir))
 		if needsBroker(args[0]) {
 			args = append(args, "--bootstrap-server", s.addr)
 		}
@@ -74,7 +115,7 @@ func (s *shell) run(script string) string {
 
 func needsBroker(command string) bool {
 	switch command {
-	case "topic", "quorum", "produce", "consume":
+	case "topic", "quorum", "produce", "consume", "perf":
 		return true
 	}
 	return false
@@ -85,7 +126,7 @@ var masked = regexp.MustCompile(`\b(id|directory|end|high-watermark|epoch)=([0-9
 // mask hides what is drawn or counted anew in each run. Offsets of topics are
 // neither.
 func (s *shell) mask(out string) string {
-	out = strings.ReplaceAll(out, s.addr, "ADDR")
+	out = strings.ReplaceAll(strings.ReplaceAll(out, s.addr, "ADDR"), s.dir, "DIR")
 	var lines []string
 	for _, l := range strings.Split(out, "\n") {
 		if strings.HasPrefix(l, "  partition=") {

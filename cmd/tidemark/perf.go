@@ -48,6 +48,9 @@ func newPerf(io streams) *cobra.Command {
 				medians = append(medians, bench.Median(rs))
 				fmt.Fprintf(io.err, "%s done\n", cell.Name)
 			}
+			if len(medians) == 0 && cmd.Context().Err() == nil {
+				return &usageError{fmt.Errorf("--cells %q: no cell has such a name", only)}
+			}
 			return bench.WriteTable(io.out, medians)
 		},
 	}

@@ -65,6 +65,9 @@ func (r *simRun) run(stop <-chan struct{}, s streams) error {
 	if r.options.Skip, err = sim.ParseSpans(r.skip); err != nil {
 		return &usageError{fmt.Errorf("--skip: %w", err)}
 	}
+	if r.options.Nodes < 0 {
+		return &usageError{fmt.Errorf("--nodes %d: want none or more", r.options.Nodes)}
+	}
 	if r.seeds != "" {
 		first, last, err := parseSeeds(r.seeds)
 		if err != nil {
