@@ -19,7 +19,7 @@ import (
 // answer, is not asked twice in a row, and the search goes on until the command's
 // time is up. A command may so be carried out twice, when the first answer was
 // lost; what the controller is asked by brokers allows for it, and clients know it
-// of Kafka.
+// of Kafka: docs/decisions/2026-11-30-forwarded-commands-may-run-twice.md.
 type controllerChannel struct {
 	b *Broker
 	// turn picks the controller to ask when none is known to lead.
