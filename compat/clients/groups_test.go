@@ -17,6 +17,7 @@ func groupRows() []row {
 		{"group-cooperative", "the same with incremental cooperative rebalancing", groupMembers("classic", "cooperative-sticky"), false},
 		{"group-static", "a static member that restarts gets its partitions back without a rebalance", groupStatic, false},
 		{"group-pattern", "a subscription by pattern finds a topic that is made later", groupPattern, false},
+		{"group-recreated", "a topic is deleted and made again under a running consumer, which reads the new one from its start", groupRecreated, false},
 		{"group-crash", "a member that dies is dropped and its partitions go to the others", groupCrash, false},
 		{"consumer-resume", "KIP-848: committed offsets", groupResume("consumer"), true},
 		{"consumer-members", "KIP-848: a second member takes a share and gives it back", groupMembers("consumer", ""), false},
@@ -167,6 +168,30 @@ func groupPattern(b *bench) {
 	settle(b, "one topic", []*member{m}, 1)
 	b.do(clients.Request{Op: "create", Topic: b.topic + "-later", Partitions: 2, Replication: 1})
 	settle(b, "the topic that was made later", []*member{m}, 3)
+	m.leave()
+}
+
+func groupRecreated(b *bench) {
+	b.create(1)
+	b.produce(clients.Request{Records: some(10)})
+	m := b.join("one", clients.Request{})
+	m.collect(10)
+	b.do(clients.Request{Op: "delete", Topic: b.topic})
+	// Some consumers make it again by themselves, with their next question.
+	b.eventually("a new topic of the name", func() bool {
+		m.try(clients.Request{Op: "poll", Member: m.name, Count: 1, Timeout: 100})
+		b.try(clients.Request{Op: "create", Topic: b.topic, Partitions: 1, Replication: 1})
+		a := b.try(clients.Request{Op: "offsets", Topic: b.topic})
+		return a.Error == "" && a.End == 0
+	})
+	want := b.produce(clients.Request{Records: []clients.Record{{Value: []byte("new 0")}, {Value: []byte("new 1")}, {Value: []byte("new 2")}}})
+	m.total = nil
+	b.eventually("the records of the new topic", func() bool {
+		a := m.try(clients.Request{Op: "poll", Member: m.name, Count: 100, Timeout: 500})
+		m.total = append(m.total, a.Records...)
+		return len(m.total) >= len(want)
+	})
+	same(b, m.total, want)
 	m.leave()
 }
 

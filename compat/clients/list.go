@@ -4,23 +4,23 @@ package clients
 func List() []Client {
 	return []Client{
 		{Name: "confluent-kafka", Language: Python, Driver: "confluent.py"},
-		{Name: "kafka-python", Language: Python, Driver: "pure.py", Limits: with(noKIP848())},
+		{Name: "kafka-python", Language: Python, Driver: "pure.py", Limits: with(noKIP848(), "group-recreated", notAnew)},
 		{Name: "aiokafka", Language: Python, Driver: "aio.py", Limits: with(noKIP848(), "group-cooperative", "the client rebalances eagerly only")},
 		{Name: "kafkajs", Language: Node, Driver: "kafkajs.js", Limits: with(noKIP848(),
 			"codec-snappy", noCodec, "codec-lz4", noCodec, "codec-zstd", noCodec,
 			"headers", "the client keeps headers in a map: their order among different names is lost",
 			"group-cooperative", "the client rebalances eagerly only", "group-static", "the client has no static members",
 			"group-pattern", "the client resolves patterns only when it subscribes")},
-		{Name: "franz-go", Language: Golang, Driver: "kgo"},
+		{Name: "franz-go", Language: Golang, Driver: "kgo", Limits: map[string]string{"group-recreated": notAnew}},
 		{Name: "sarama", Language: Golang, Driver: "sarama", Limits: with(noKIP848(),
 			"group-cooperative", "the client rebalances eagerly only", "group-pattern", "the client has no patterns")},
-		{Name: "kafka-go", Language: Golang, Driver: "kafka-go", Limits: with(noKIP848(),
+		{Name: "kafka-go", Language: Golang, Driver: "kafka-go", Limits: with(noKIP848(), "group-recreated", notAnew,
 			"nulls", "the client reads empty keys as null", "headers", "the client reads empty header values as null",
 			"log-append-time", "the client takes the producer's timestamps whatever the batch says",
 			"idempotent", "the client has no idempotent producer", "auto-create", "the driver sends to a leader, which an unknown topic has not",
 			"out-of-range", "the client's Reader waits for the offset instead", "group-cooperative", "the client rebalances eagerly only",
 			"group-static", "the client has no static members", "group-pattern", "the client has no patterns")},
-		{Name: "@platformatic/kafka", Language: Node, Driver: "platformatic.js", Limits: with(map[string]string{},
+		{Name: "@platformatic/kafka", Language: Node, Driver: "platformatic.js", Limits: with(map[string]string{}, "group-recreated", notAnew,
 			"codec-zstd", "the client needs a newer Node.js for it",
 			"log-append-time", "the client takes the producer's timestamps whatever the batch says",
 			"out-of-range", "the client has no reset for an offset that it was given",
@@ -28,6 +28,9 @@ func List() []Client {
 		{Name: "Java", Language: Java, Driver: "Driver.java"},
 	}
 }
+
+// notAnew says why a consumer doesn't go on with a topic of the same name.
+const notAnew = "the client waits for the topic that was deleted"
 
 // noCodec says why a codec is left out.
 const noCodec = "the client brings gzip only; others are packages of third parties"

@@ -44,6 +44,7 @@ func rows() []row {
 		{"out-of-range", "an offset out of range resets to the start", outOfRange, false},
 		{"topics", "create, grow, list and delete topics; the refusals", topics, true},
 		{"configs", "topic settings: defaults, changes, refusals", configs, false},
+		{"compacted-null-key", "a record without a key is refused by a compacted topic, and only that", compactedNullKey, false},
 		{"auto-create", "the first produce creates the topic", autoCreate, true},
 	}
 	return append(all, groupRows()...)
@@ -277,6 +278,20 @@ func configs(b *bench) {
 		return b.do(clients.Request{Op: "configs", Topic: b.topic}).Configs["retention.ms"] == "7200000"
 	})
 	refused(b, clients.Request{Op: "alter", Topic: b.topic, Configs: map[string]string{"retention.ms": "soon"}}, "config", "invalidvalue")
+}
+
+func compactedNullKey(b *bench) {
+	b.create(1, "cleanup.policy=compact")
+	a := b.try(clients.Request{Op: "produce", Topic: b.topic, Records: []clients.Record{{Value: []byte("no key")}}})
+	words := a.Error
+	for _, ack := range a.Acks {
+		words += ack.Error
+	}
+	if words == "" { // each client has its own, and some don't know the code
+		b.Fatalf("a record without a key: %+v", a)
+	}
+	want := b.produce(clients.Request{Records: []clients.Record{{Key: []byte("k"), Value: []byte("v")}}})
+	same(b, b.consumed("earliest", 1), want)
 }
 
 func autoCreate(b *bench) {
