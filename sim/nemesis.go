@@ -287,7 +287,7 @@ func (w *World) unsettled() string {
 			switch {
 			case reg.Leader == m.id && !r.leads():
 				return r.tp.String() + " is " + s.Role.String() + " on its leader: " + s.Reason
-			case reg.Leader == model.NoLeader:
+			case reg.Leader == model.NoLeader && !w.anyHurt(r.part):
 				return r.tp.String() + " has no leader"
 			case len(reg.ISR) != len(reg.Replicas) && !w.anyHurt(r.part):
 				return r.tp.String() + " is out of sync"
