@@ -24,6 +24,9 @@ func (n *node) notice() {
 
 // cheapCheck runs after every event.
 func (w *World) cheapCheck() {
+	if w.noted != nil {
+		panic(w.noted)
+	}
 	if w.h.asserted != "" {
 		w.fail(0, "%s", w.h.asserted)
 	}
@@ -118,7 +121,9 @@ func (n *node) look(hosted *host.Hosted) *replica {
 		if s.Code == protocol.CodeKafkaStorageError && !r.excused() {
 			w.fail(0, "%v went offline on broker %d, whose disk is sound: %s", r.tp, m.id, s.Reason)
 		}
-		r.hurt = r.hurt || r.wiped // nothing makes it anew
+		if len(w.machines) > 1 && s.Code == protocol.CodeKafkaStorageError {
+			r.hurt, r.part.maimed = true, true // until a start finds it whole; nothing else makes it anew
+		}
 		return r
 	}
 	r.checkNumbers(old, s)
@@ -161,15 +166,33 @@ func (r *replica) checkHolders(old, s *host.State) {
 		old == nil || old.Role != partition.Leader || old.LeaderEpoch != s.LeaderEpoch || s.HighWatermark <= old.HighWatermark {
 		return
 	}
-	holders, least := 0, min(s.MinISR, old.MinISR, r.leastISR)
-	for _, m := range w.machines {
-		if o := m.find(p); o != nil && o.reach >= int64(s.HighWatermark) && (!isFlush(r.tp.Topic) || o.floor >= int64(s.HighWatermark)) {
-			holders++
+	if reg := w.registration(p); reg == nil || reg.LeaderEpoch != s.LeaderEpoch {
+		return // it counts who held it in its reign, and has yet to hear that it is over
+	}
+	holders, least := w.holders(p, int64(s.HighWatermark)), min(s.MinISR, old.MinISR, r.leastISR)
+	if holders < least { // perhaps one is so new that it was not noticed yet
+		for _, m := range w.machines {
+			if m.node != nil && m.node.broker != nil && m.node.broker.Replicas() != nil {
+				if hosted := m.node.broker.Replicas().GetByID(p.id); hosted != nil {
+					m.node.look(hosted)
+				}
+			}
 		}
+		holders = w.holders(p, int64(s.HighWatermark))
 	}
 	if holders < least {
 		w.fail(8, "%v: the high watermark of broker %d rises from %d to %d, %d brokers hold that, want %d", r.tp, r.m.id, old.HighWatermark, s.HighWatermark, holders, least)
 	}
+}
+
+// holders counts who holds everything below an offset of a partition.
+func (w *World) holders(p *part, end int64) (n int) {
+	for _, m := range w.machines {
+		if o := m.find(p); o != nil && o.reach >= end && (!isFlush(p.tp.Topic) || o.floor >= end) {
+			n++
+		}
+	}
+	return n
 }
 
 // checkMinISR checks in a world at rest that the leaders go by the

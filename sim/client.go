@@ -186,10 +186,16 @@ func (w *World) exists(t target) bool {
 // nothing can be done there any more: one replica, and no other leads with enough members.
 func (w *World) hurt(t target) bool {
 	for _, m := range w.machines {
-		if r := m.at(model.TopicPartition{Topic: t.topic, Partition: t.partition}); r != nil && r.hurt {
-			if reg := w.registration(r.part); reg == nil || reg.Leader == model.NoLeader || reg.Leader == m.id || len(reg.ISR) < minISR(w.meta.img, t.topic) {
-				return true
-			}
+		r := m.at(model.TopicPartition{Topic: t.topic, Partition: t.partition})
+		if r == nil || !r.hurt && !r.part.maimed {
+			continue
+		}
+		reg := w.registration(r.part)
+		switch {
+		case reg == nil, reg.Leader == model.NoLeader:
+			return true
+		case r.hurt && (reg.Leader == m.id || len(reg.ISR) < minISR(w.meta.img, t.topic)):
+			return true
 		}
 	}
 	return false

@@ -169,8 +169,10 @@ func (c *conn) deliver(frame []byte) {
 	}
 	w.hash.add(uint64(k.req.Key()), uint64(len(frame)), sum(frame))
 	if k.emitted != nil {
-		c.node.takeImages()
-		k.emitted(resp)
+		w.noting(func() {
+			c.node.takeImages()
+			k.emitted(resp)
+		})
 	}
 	c.returns = max(c.returns, w.sim.Now()+exp(w.clientRand, model.Instant(w.o.latency))+w.net.extra(c.node.m.id, outside))
 	w.at(c.returns-w.sim.Now(), func() { c.answered(k, resp) })

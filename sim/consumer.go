@@ -301,7 +301,7 @@ func (c *consumer) checkPart(r *replica, q *kmsg.FetchResponseTopicPartition, fr
 		first, next = false, h.last+1
 		return eachRecord(h, raw, func(g gotRecord) error {
 			if g.offset >= from {
-				if !r.surpassed() {
+				if !r.surpassed(h.epoch, g.offset) {
 					w.h.shown(r.part, h.epoch, g.offset, g.id, g.ts, c.name)
 				}
 				w.counts.fetched++

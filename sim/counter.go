@@ -96,7 +96,7 @@ func (c *counter) follow() {
 func (c *counter) apply(epoch int32, g gotRecord) error {
 	if g.offset >= c.applied {
 		c.records++
-		if !c.r.surpassed() {
+		if !c.r.surpassed(epoch, g.offset) {
 			c.n.world.h.shown(c.r.part, epoch, g.offset, g.id, g.ts, "what rides on a leader")
 		}
 	}

@@ -203,8 +203,9 @@ func (m *machine) wipe(r *rand.Rand) {
 	}
 	w.counts.kind[KindWipe]++
 	m.line("wiped      %v", rep.tp)
+	m.wipedLife = m.lives
 	rep.cut(0)
-	rep.lossy, rep.tainted, rep.dark, rep.wiped = true, true, true, true
+	rep.lossy, rep.tainted, rep.dark, rep.wiped, rep.part.maimed = true, true, true, true, true
 }
 
 // othersWhole reports whether a replica is not needed: a member of the ISR

@@ -3,6 +3,7 @@ package sim
 import (
 	"hash/crc32"
 
+	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/partition"
 )
 
@@ -56,6 +57,9 @@ func (w *World) level() bool {
 			continue
 		}
 		leader := w.replicaOf(p, reg.Leader)
+		if reg.Leader == model.NoLeader && p.maimed {
+			continue
+		}
 		if leader == nil || leader.state == nil {
 			return false
 		}

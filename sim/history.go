@@ -60,8 +60,13 @@ type part struct {
 	reigns map[int32]reign
 	// ackedAt is what acked was when a leader epoch began, as the metadata says.
 	ackedAt map[int32]int64
-	// lost: it has lost its end once, so producers may find gaps.
-	lost bool
+	// lost: it has lost its end once, so producers may find gaps. lostFrom is where
+	// the last loss began.
+	lost     bool
+	lostFrom int64
+	// maimed: a disk has lost or spoilt a replica of it for good. If that one is the
+	// last known member by then, nobody is elected until an administrator says so.
+	maimed bool
 	// stale: something that its seats depend on has changed.
 	stale bool
 	// gone: its topic was deleted.
@@ -292,7 +297,7 @@ func (h *history) cut(p *part, end int64) {
 		p.recs = p.recs[:max(end, 0)]
 		h.world.trace.line("lost       %v from %d on, for good", p.tp, end)
 	}
-	p.lost = true
+	p.lost, p.lostFrom = true, max(end, 0)
 	p.acked = min(p.acked, max(end, 0))
 }
 

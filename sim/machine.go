@@ -40,8 +40,9 @@ type machine struct {
 	// was given meanwhile is one that it may lose.
 	powerCut bool
 	// cutLife is the incarnation that ended with that, or had ended before.
-	cutLife int
-	lifeOf  map[metadata.Incarnation]int // which incarnation called itself so
+	cutLife   int
+	wipedLife int                          // the last incarnation before a replica was taken away
+	lifeOf    map[metadata.Incarnation]int // which incarnation called itself so
 }
 
 func newMachine(w *World, id model.BrokerID) *machine {

@@ -161,8 +161,8 @@ func (t *meta) partition(p *part, was, reg *metadata.PartitionRegistration, old,
 	// A seat that is taken anew, through the leader, is clean, unless the leader
 	// asked before power was lost.
 	for _, b := range reg.ISR {
-		if r := w.replicaOf(p, b); r != nil && !was.InISR(b) && reg.Leader != b && sameLife(old, img, b) {
-			r.tainted, r.reach = r.dark, r.end
+		if r := w.replicaOf(p, b); r != nil && !was.InISR(b) && reg.Leader != b && !r.dark && sameLife(old, img, b) {
+			r.tainted, r.reach = false, r.end
 		}
 	}
 }
@@ -197,6 +197,11 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 		p.ackedAt[int32(reg.LeaderEpoch)] = p.acked
 		w.era++
 	}
+	if reg.Leader == model.NoLeader && reg.LeaderEpoch > was.LeaderEpoch+1 && (p.mayLose(w, old) || p.mayLose(w, img)) {
+		// In the same entry someone may have been elected who lacked records, and
+		// have left again.
+		p.uncleanEpoch, p.pending = int32(reg.LeaderEpoch), true
+	}
 	if reg.Leader == model.NoLeader || reg.LeaderEpoch == was.LeaderEpoch {
 		return
 	}
@@ -205,7 +210,8 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 	switch sound := w.anySound(p, was); {
 	case slices.Contains(entitled, reg.Leader) && (r == nil || !r.tainted || r.dark):
 		return // one that is dark has yet to say so, and can't lead before
-	case r != nil && (!r.tainted || r.dark) && r.end >= p.acked && !r.removed && !r.contradicts() && (was.Reassigning() || reg.PartitionEpoch > was.PartitionEpoch+1):
+	case r != nil && joined(was, reg) && (!r.tainted && r.end >= p.acked || r.dark && r.reach >= p.acked) && !r.removed && !r.contradicts() &&
+		(was.Reassigning() || reg.PartitionEpoch > was.PartitionEpoch+1):
 		return // it came into the ISR in the same entry
 	case !sound, t.gapped, p.mayLose(w, old), p.mayLose(w, img):
 	default:
@@ -216,6 +222,12 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 		r.tainted = false
 	}
 	w.trace.line("unclean    %v: broker %d leads epoch %d; entitled were %v", p.tp, reg.Leader, reg.LeaderEpoch, entitled)
+}
+
+// joined reports whether the new ISR can be the old one with others: members that
+// stay, or that are not assigned any more.
+func joined(was, reg *metadata.PartitionRegistration) bool {
+	return slices.ContainsFunc(was.ISR, func(b model.BrokerID) bool { return reg.InISR(b) || !reg.HasReplica(b) })
 }
 
 // mayLose reports whether someone chose that the partition may lose records: by
@@ -244,7 +256,7 @@ func (w *World) anySound(p *part, reg *metadata.PartitionRegistration) bool {
 		if !reg.InISR(b) && !reg.InELR(b) {
 			continue
 		}
-		if r := w.replicaOf(p, b); r != nil && !r.tainted || r == nil && !w.machine(b).powerCut {
+		if r := w.replicaOf(p, b); r != nil && !r.unsound() || r == nil && !w.machine(b).powerCut {
 			return true
 		}
 	}
@@ -256,8 +268,8 @@ func (w *World) anySound(p *part, reg *metadata.PartitionRegistration) bool {
 func (t *meta) registered(b model.BrokerID) {
 	w := t.world
 	m := w.machine(b)
-	if m.powerCut && m.lifeOf[t.img.Broker(b).Incarnation] <= m.cutLife {
-		return // whose registration was under way when its power went
+	if life := m.lifeOf[t.img.Broker(b).Incarnation]; m.powerCut && life <= m.cutLife || life <= m.wipedLife {
+		return // whose registration was under way when its power went, or its directory
 	}
 	m.powerCut = false
 	for _, r := range m.replicas {

@@ -100,12 +100,18 @@ func (w *World) disturbance(r *rand.Rand, k Kind, m *machine) {
 		w.counts.kind[k]++
 		n.stop()
 	case KindEIO, KindFsync:
+		if !w.mayFail(m) {
+			return
+		}
 		f := &m.faults
 		f.errors, f.errorPct = 1+r.IntN(3), pick(r, []int{1, 10, 50, 100})
 		f.errorOn = pick(r, []string{"", ".log", ".log", "-0/", "checkpoint", "__cluster_metadata"})
 		f.drops = r.IntN(2) == 0
 		w.at(exp(r, 100*millisecond), func() { f.errors = 0 })
 	case KindFull:
+		if !w.mayFail(m) {
+			return
+		}
 		w.counts.kind[k]++
 		_, _, err := m.disk.Free("/")
 		if err != nil {
@@ -287,7 +293,8 @@ func (w *World) unsettled() string {
 			switch {
 			case reg.Leader == m.id && !r.leads():
 				return r.tp.String() + " is " + s.Role.String() + " on its leader: " + s.Reason
-			case reg.Leader == model.NoLeader && !w.anyHurt(r.part):
+			case reg.Leader == model.NoLeader && r.part.maimed: // nobody may be elected
+			case reg.Leader == model.NoLeader:
 				return r.tp.String() + " has no leader"
 			case len(reg.ISR) != len(reg.Replicas) && !w.anyHurt(r.part):
 				return r.tp.String() + " is out of sync"
@@ -295,6 +302,26 @@ func (w *World) unsettled() string {
 		}
 	}
 	return ""
+}
+
+// mayFail reports whether a machine's disk may fail: in a cluster only one does,
+// and only while others have all that was acknowledged of what it holds.
+func (w *World) mayFail(m *machine) bool {
+	if len(w.machines) == 1 {
+		return true
+	}
+	if w.frail == nil {
+		w.frail = m
+	}
+	if w.frail != m {
+		return false
+	}
+	for _, r := range m.replicas {
+		if reg := w.registration(r.part); !r.part.gone && reg != nil && reg.HasReplica(m.id) && !w.othersWhole(r) {
+			return false
+		}
+	}
+	return true
 }
 
 // anyHurt reports whether a replica of a partition is honestly damaged. One that

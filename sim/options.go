@@ -148,9 +148,6 @@ func (o *Options) drawCluster(r *rand.Rand) {
 			o.on[k] = o.on[k] || r.IntN(3) > 0
 		}
 	}
-	for _, k := range []Kind{KindEIO, KindFsync, KindFull} { // a later step
-		o.on[k] = false
-	}
 }
 
 // floor is the least that anything takes from one machine to another.

@@ -263,11 +263,11 @@ func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResp
 				w.h.holds(r, epoch, offset, b.recs[i].id, ts, "an acknowledgement")
 			}
 		}
-		if acks == -1 && !r.surpassed() {
+		if acks == -1 && !r.surpassed(epoch, offset) {
 			w.h.shown(r.part, epoch, offset, b.recs[i].id, ts, "an acknowledgement by all")
 		}
 	}
-	if acks == -1 && !r.surpassed() {
+	if acks == -1 {
 		r.part.stale = true
 	}
 	w.counts.acks += len(b.recs)
@@ -285,10 +285,14 @@ func (n *node) outdated(to target) bool {
 	return reg == nil || reg.Leader != n.m.id || reg.LeaderEpoch != r.state.LeaderEpoch
 }
 
-// surpassed reports whether an election since has lost records, so that what
-// this replica knows of a reign before counts for nothing.
-func (r *replica) surpassed() bool {
-	return int32(r.state.LeaderEpoch) < r.part.uncleanEpoch || r.part.pending
+// surpassed reports whether an election since has lost a record, so that what
+// this replica knows of it counts for nothing: of all that it knows of a reign
+// before, and of what a follower has not cut yet. epoch is the record's, -1 if it
+// isn't known.
+func (r *replica) surpassed(epoch int32, offset int64) bool {
+	p := r.part
+	return int32(r.state.LeaderEpoch) < p.uncleanEpoch || p.pending ||
+		!r.leads() && p.lost && offset >= p.lostFrom && epoch < p.uncleanEpoch
 }
 
 // answer is the client's side of an answer of some incarnation.

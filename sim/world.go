@@ -33,6 +33,7 @@ type World struct {
 	// possible of the rest.
 	nemesisRand, diskRand, clientRand, nodeRand *rand.Rand
 
+	frail    *machine          // the one whose disk may fail; nil: none has yet
 	lastAck  model.Instant     // when something was last acknowledged
 	acts     [kindCount]uint64 // of the nemesis, so far
 	phase    phase
@@ -52,6 +53,7 @@ type World struct {
 	counts  counts
 	era     int // counts starts of processes and changes of leaders
 	failure *Failure
+	noted   *Failure // found on the product's stack; it ends the run after the event
 	held    []held
 }
 
@@ -200,7 +202,7 @@ func (w *World) step() {
 		w.fail(0, "nothing is left to happen")
 	}
 	w.hash.add(w.sim.Ran(), uint64(w.sim.Now()))
-	if w.dying() == nil {
+	if w.dying() == nil || w.noted != nil {
 		w.cheapCheck()
 	}
 	if w.phase == liveness {
@@ -229,6 +231,23 @@ func (w *World) guarded(fn func()) {
 		}
 	}()
 	fn()
+}
+
+// noting runs a check on the stack of the product, which must not be unwound: it
+// may hold locks. What is found is noted, and ends the run after the event.
+func (w *World) noting(check func()) {
+	defer func() {
+		switch f := recover().(type) {
+		case nil:
+		case *Failure:
+			if w.noted == nil {
+				w.noted = f
+			}
+		default:
+			panic(f)
+		}
+	}()
+	check()
 }
 
 // exp draws an interval with a mean.
