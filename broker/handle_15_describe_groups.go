@@ -22,20 +22,28 @@ func (b *Broker) handleDescribeGroups(r *server.Request) {
 	req := r.Msg.(*kmsg.DescribeGroupsRequest)
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(req.Groups))
-	gather := &gathering{reply: func() { r.Reply(resp) }}
-	gather.left.Store(int32(len(req.Groups)) + 1)
-	for i, name := range req.Groups {
+	b.groups.each(r, req.Groups, &group.Describe{}, func(i int, c *coordinator.Call) {
 		dg := &resp.Groups[i]
-		b.groups.call(r, name, &group.Describe{}, func(c *coordinator.Call) {
-			if got, ok := c.Response.(*kmsg.DescribeGroupsResponseGroup); ok {
-				*dg = *got
-			} else {
-				dg.Default()
-				dg.Group, dg.ErrorCode = name, c.Code
-			}
-			if dg.ErrorCode == protocol.CodeNone {
-				dg.AuthorizedOperations = operations(req.IncludeAuthorizedOperations, groupOperations)
-			}
+		if got, ok := c.Response.(*kmsg.DescribeGroupsResponseGroup); ok {
+			*dg = *got
+		} else {
+			dg.Default()
+			dg.Group, dg.ErrorCode = c.Key, c.Code
+		}
+		if dg.ErrorCode == protocol.CodeNone {
+			dg.AuthorizedOperations = operations(req.IncludeAuthorizedOperations, groupOperations)
+		}
+	}, func() { r.Reply(resp) })
+}
+
+// each puts one question to every group of a request, each to its coordinator
+// here. put takes the answers, one goroutine each; then reply is called.
+func (g *groups) each(r *server.Request, names []string, question any, put func(i int, c *coordinator.Call), reply func()) {
+	gather := &gathering{reply: reply}
+	gather.left.Store(int32(len(names)) + 1)
+	for i, name := range names {
+		g.call(r, name, question, func(c *coordinator.Call) {
+			put(i, c)
 			gather.done()
 		})
 	}

@@ -16,16 +16,8 @@ func (b *Broker) handleDeleteGroups(r *server.Request) {
 	req := r.Msg.(*kmsg.DeleteGroupsRequest)
 	resp := kmsg.NewPtrDeleteGroupsResponse()
 	resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(req.Groups))
-	gather := &gathering{reply: func() { r.Reply(resp) }}
-	gather.left.Store(int32(len(req.Groups)) + 1)
-	for i, name := range req.Groups {
-		rg := &resp.Groups[i]
-		rg.Default()
-		rg.Group = name
-		b.groups.call(r, name, &group.Delete{}, func(c *coordinator.Call) {
-			rg.ErrorCode = c.Code
-			gather.done()
-		})
-	}
-	gather.done()
+	b.groups.each(r, req.Groups, &group.Delete{}, func(i int, c *coordinator.Call) {
+		resp.Groups[i].Default()
+		resp.Groups[i].Group, resp.Groups[i].ErrorCode = c.Key, c.Code
+	}, func() { r.Reply(resp) })
 }

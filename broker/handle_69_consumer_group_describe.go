@@ -18,22 +18,16 @@ func (b *Broker) handleConsumerGroupDescribe(r *server.Request) {
 	req := r.Msg.(*kmsg.ConsumerGroupDescribeRequest)
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
 	resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(req.Groups))
-	gather := &gathering{reply: func() { r.Reply(resp) }}
-	gather.left.Store(int32(len(req.Groups)) + 1)
-	for i, name := range req.Groups {
+	b.groups.each(r, req.Groups, &group.DescribeConsumer{}, func(i int, c *coordinator.Call) {
 		dg := &resp.Groups[i]
-		b.groups.call(r, name, &group.DescribeConsumer{}, func(c *coordinator.Call) {
-			if got, ok := c.Response.(*kmsg.ConsumerGroupDescribeResponseGroup); ok {
-				*dg = *got
-			} else {
-				dg.Default()
-				dg.Group, dg.ErrorCode = name, c.Code
-			}
-			if dg.ErrorCode == protocol.CodeNone {
-				dg.AuthorizedOperations = operations(req.IncludeAuthorizedOperations, groupOperations)
-			}
-			gather.done()
-		})
-	}
-	gather.done()
+		if got, ok := c.Response.(*kmsg.ConsumerGroupDescribeResponseGroup); ok {
+			*dg = *got
+		} else {
+			dg.Default()
+			dg.Group, dg.ErrorCode = c.Key, c.Code
+		}
+		if dg.ErrorCode == protocol.CodeNone {
+			dg.AuthorizedOperations = operations(req.IncludeAuthorizedOperations, groupOperations)
+		}
+	}, func() { r.Reply(resp) })
 }
