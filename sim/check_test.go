@@ -102,3 +102,20 @@ func TestContradictingReplica(t *testing.T) {
 		t.Error("what DeleteRecords took away contradicts")
 	}
 }
+
+// A record is there as long as one replica has it, wherever another had it last.
+func TestHistoryFindsARecordOnAnyReplica(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	p := w.h.part(model.TopicIDPartition{Partition: 1}, model.TopicPartition{Topic: "d0", Partition: 1})
+	id := w.h.newPayload("d0", 1, true)
+	a, b := w.machines[0].replica(p), w.machines[1].replica(p)
+	w.h.holds(a, 1, 4, id, 5, "a look")
+	w.h.holds(b, 2, 6, id, 5, "a look")
+	b.cut(6)
+	if !w.h.has(p, id) {
+		t.Error("the record is on the first replica still")
+	}
+	if a.cut(4); w.h.has(p, id) {
+		t.Error("no replica has the record any more")
+	}
+}

@@ -26,7 +26,6 @@ type payload struct {
 	idem      bool  // written by an idempotent producer: at most once in a log
 	part      *part // where it was shown; nil: nowhere
 	offset    int64
-	stored    int64 // where some replica had it last
 }
 
 // rec is a record that is known to be at an offset.
@@ -237,10 +236,9 @@ func (h *history) shown(p *part, epoch int32, offset int64, id uint64, ts int64,
 func (h *history) holds(r *replica, epoch int32, offset int64, id uint64, ts int64, how string) {
 	w, p := h.world, r.part
 	if id != 0 && offset < int64(len(r.recs)) && r.recs[offset] == (rec{id, ts, epoch}) {
-		h.payloads[id].stored = offset
 		return // as at the last look
 	}
-	h.valid(p, offset, id, how).stored = offset
+	h.valid(p, offset, id, how)
 	for int64(len(r.recs)) <= offset {
 		r.recs = append(r.recs, rec{ts: noTS, epoch: -1})
 	}
@@ -265,13 +263,10 @@ func (h *history) holds(r *replica, epoch int32, offset int64, id uint64, ts int
 // has reports whether some replica of a partition holds a record, as far as its
 // files were looked at.
 func (h *history) has(p *part, id uint64) bool {
-	at := h.payloads[id].stored
-	for _, m := range h.world.machines {
-		if r := m.find(p); r != nil && at < int64(len(r.recs)) && r.recs[at].id == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.world.machines, func(m *machine) bool {
+		r := m.find(p)
+		return r != nil && slices.ContainsFunc(r.recs, func(at rec) bool { return at.id == id })
+	})
 }
 
 func fmtID(id uint64) string { return "record " + utoa(id) }
