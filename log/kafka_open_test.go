@@ -31,11 +31,12 @@ func TestKafkaOpensOurDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, clean := range []bool{true, false} {
-		t.Run(fmt.Sprintf("clean %v", clean), func(t *testing.T) { kafkaOpens(t, jars, clean) })
+		t.Run(fmt.Sprintf("clean %v", clean), func(t *testing.T) { kafkaOpens(t, jars, clean, false) })
 	}
+	t.Run("compacted", func(t *testing.T) { kafkaOpens(t, jars, true, true) })
 }
 
-func kafkaOpens(t *testing.T, jars kafka.Jars, clean bool) {
+func kafkaOpens(t *testing.T, jars kafka.Jars, clean, compacted bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	o := kafka.Options{Dir: t.TempDir(), Port: 21800 + 2*(os.Getpid()%2000), HeapMiB: 400}
@@ -54,7 +55,7 @@ func kafkaOpens(t *testing.T, jars kafka.Jars, clean bool) {
 	if err := b.Stop(30 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	want := putOurs(t, filepath.Join(b.LogDir, "ours-0"), clean)
+	want := putOurs(t, filepath.Join(b.LogDir, "ours-0"), clean, compacted)
 	if !clean {
 		if err := os.Remove(filepath.Join(b.LogDir, ".kafka_cleanshutdown")); err != nil {
 			t.Fatal(err)
@@ -84,8 +85,9 @@ func kafkaOpens(t *testing.T, jars kafka.Jars, clean bool) {
 }
 
 // putOurs writes a log of several segments, codecs and transactions in place of
-// Kafka's, and returns what a reader of committed records gets.
-func putOurs(t *testing.T, dir string, clean bool) (want []string) {
+// Kafka's, compacted if so wished, and returns what a reader of committed records
+// gets.
+func putOurs(t *testing.T, dir string, clean, compacted bool) (want []string) {
 	r := newRig(t)
 	r.o.Config = log.Config{SegmentBytes: 8_000, IndexIntervalBytes: 1000}
 	r.start(log.StopClean, 0)
@@ -93,6 +95,9 @@ func putOurs(t *testing.T, dir string, clean bool) (want []string) {
 	for i := range 200 {
 		s := logtest.Spec{Base: r.l.LogEnd(), Records: 1 + i%5, ValueSize: 40 + i, Timestamp: model.Timestamp(1_700_000_000_000 + i), Codec: compress.Codec(i % 5)}
 		hidden := false
+		if compacted {
+			s.Keys = 60
+		}
 		switch {
 		case i%20 < 3:
 			s.Producer, s.Txn, s.Sequence, s.Records, open = 4000, true, model.Sequence(i/20*3+i%20), 1, true
@@ -110,6 +115,9 @@ func putOurs(t *testing.T, dir string, clean bool) (want []string) {
 				return nil
 			}))
 		}
+	}
+	if compacted {
+		want = compactForKafka(r)
 	}
 	if clean {
 		r.must(r.l.Close(true))

@@ -30,6 +30,9 @@ type Spec struct {
 	Marker string
 	// AppendTime, if not 0, makes it a LogAppendTime batch.
 	AppendTime model.Timestamp
+	// Keys, if not 0, gives each record its offset modulo Keys as key, and makes
+	// every seventh a tombstone.
+	Keys int
 	// Salt makes equal batches of different histories differ.
 	Salt int
 }
@@ -60,7 +63,14 @@ func Batch(s Spec) record.Batch {
 		if s.ValueSize > 0 {
 			value = value[:s.ValueSize]
 		}
-		b.Append(s.Timestamp+model.Timestamp(int64(i)*s.Step), nil, value)
+		var key []byte
+		if s.Keys > 0 {
+			o := int(s.Base) + i
+			if key = fmt.Appendf(nil, "k%d", o%s.Keys); o%7 == 0 {
+				value = nil
+			}
+		}
+		b.Append(s.Timestamp+model.Timestamp(int64(i)*s.Step), key, value)
 	}
 	return b.Build()
 }
