@@ -87,7 +87,6 @@ func (r *groupRider) loaded(t *host.Turn, l *groupLoad) {
 	r.rt.Loaded(t.Now, l.load, m, l.loader.Next(), &r.out)
 	r.g.counts.loads.Add(1)
 	r.g.counts.loadedRecords.Add(sum.Records)
-	r.g.counts.undecided.Add(sum.Undecided)
 }
 
 // Appended implements host.Rider.
@@ -194,6 +193,7 @@ func (r *groupRider) count() {
 	for i := range s.Groups {
 		c.groups[i].Add(s.Groups[i] - old.Groups[i])
 	}
+	c.offsets.Add(s.Offsets - old.Offsets)
 	if s == (group.Stats{}) {
 		return // the machine is gone; what it has counted stays
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/tidemark/tidemark/broker/inspect"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/coordinator"
 	"github.com/tidemark/tidemark/coordinator/group"
@@ -41,10 +42,23 @@ type groups struct {
 
 // groupCounts are the sums over the machines of this broker.
 type groupCounts struct {
-	groups                                   [group.Dead]atomic.Int64
-	rebalances, generations, evicted         atomic.Int64
-	commits, expired, unreadable             atomic.Int64
-	loads, reloads, loadedRecords, undecided atomic.Int64
+	groups                           [group.Dead]atomic.Int64
+	offsets                          atomic.Int64
+	rebalances, generations, evicted atomic.Int64
+	commits, expired, unreadable     atomic.Int64
+	loads, reloads, loadedRecords    atomic.Int64
+}
+
+// read returns the sums.
+func (c *groupCounts) read() inspect.GroupCounts {
+	return inspect.GroupCounts{
+		Empty: c.groups[group.Empty].Load(), Preparing: c.groups[group.PreparingRebalance].Load(),
+		Completing: c.groups[group.CompletingRebalance].Load(), Stable: c.groups[group.Stable].Load(),
+		Offsets:    c.offsets.Load(),
+		Rebalances: c.rebalances.Load(), Generations: c.generations.Load(), Evicted: c.evicted.Load(),
+		Commits: c.commits.Load(), Expired: c.expired.Load(), Unreadable: c.unreadable.Load(),
+		Loads: c.loads.Load(), Reloads: c.reloads.Load(), LoadedRecords: c.loadedRecords.Load(),
+	}
 }
 
 func newGroups(b *Broker) *groups {

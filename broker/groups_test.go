@@ -160,6 +160,23 @@ func TestGroupVersions(t *testing.T) {
 	}
 }
 
+// What a coordinator counts reaches the pages.
+func TestGroupCounts(t *testing.T) {
+	b := startBroker(t, t.TempDir(), "group.initial.rebalance.delay.ms=0")
+	t.Cleanup(func() { stopBroker(t, b) })
+	a := &api{t: t, b: b, addr: b.Addr()}
+	g := &groupAPI{api: a, c: a.dial(), group: "g"}
+	topic, id := g.topic("read", 1)
+	g.ready("g")
+	j := g.join(9, nil)
+	g.c.call(syncGroup("g", j.MemberID, 1, "all"), 5)
+	g.c.call(commitOffset("g", j.MemberID, 1, topic, id, 0, 5), 9)
+	c := b.groups.counts.read()
+	if c.Stable != 1 || c.Empty+c.Preparing+c.Completing != 0 || c.Offsets != 1 || c.Commits != 1 || c.Generations != 1 || c.Rebalances != 1 || c.Loads != 50 || c.Reloads != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // fetch fetches one offset, whatever shape the version has.
 func (g *groupAPI) fetch(version int16, topic string, id model.TopicID, partition int32) (out kmsg.OffsetFetchResponseTopicPartition) {
 	g.t.Helper()

@@ -55,6 +55,9 @@ func (b *Broker) show() {
 	if b.voter != nil {
 		p.Voter = b.voter
 	}
+	if b.groups != nil {
+		p.Groups = b.groups.counts.read
+	}
 	if m := b.membership; m != nil {
 		p.Heartbeats = func() (sent, failed int64) { return m.counted.sent.Load(), m.counted.failed.Load() }
 	}

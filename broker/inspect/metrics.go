@@ -43,6 +43,7 @@ func (n *Node) Collect(s *metrics.Sink) {
 		p.collectReplicas(s, img)
 		p.collectDirs(s)
 		p.collectLiveness(s)
+		p.collectGroups(s)
 		sessions, evicted := p.Sessions.Len()
 		s.Count(fetchSessions, int64(sessions))
 		s.Count(fetchSessionsEvicted, evicted)
@@ -169,6 +170,26 @@ func (p *Parts) collectLoops(s *metrics.Sink) {
 	s.Count(loopWaitingMax, int64(most))
 	s.Count(producesWaiting, int64(produces))
 	s.Count(fetchesWaiting, int64(p.Fetches()))
+}
+
+// collectGroups tells what this broker coordinates.
+func (p *Parts) collectGroups(s *metrics.Sink) {
+	c := p.Groups()
+	s.Count(groupCount, c.Empty+c.Preparing+c.Completing+c.Stable)
+	s.Count(groupsEmpty, c.Empty)
+	s.Count(groupsPreparing, c.Preparing)
+	s.Count(groupsCompleting, c.Completing)
+	s.Count(groupsStable, c.Stable)
+	s.Count(groupOffsets, c.Offsets)
+	s.Count(groupRebalances, c.Rebalances)
+	s.Count(groupGenerations, c.Generations)
+	s.Count(groupEvicted, c.Evicted)
+	s.Count(groupCommits, c.Commits)
+	s.Count(groupExpired, c.Expired)
+	s.Count(groupUnreadable, c.Unreadable)
+	s.Count(groupLoads, c.Loads)
+	s.Count(groupReloads, c.Reloads)
+	s.Count(groupLoadedRecords, c.LoadedRecords)
 }
 
 // collectLiveness tells how this broker stands with the controller.

@@ -49,6 +49,8 @@ type Parts struct {
 	Epoch func() model.BrokerEpoch
 	// Heartbeats returns how many were sent and how many of them had no answer.
 	Heartbeats func() (sent, failed int64)
+	// Groups counts what this broker coordinates.
+	Groups func() GroupCounts
 	// Fetches returns how many wait for data.
 	Fetches func() int
 	// Session is how long the controller may go unheard before it is likely to
@@ -67,6 +69,17 @@ type PeerTraffic struct {
 	Node  model.BrokerID
 	Class string
 	*transport.Counts
+}
+
+// GroupCounts is what the coordinators of a broker have to tell.
+type GroupCounts struct {
+	// Empty, Preparing, Completing and Stable are groups by their state.
+	Empty, Preparing, Completing, Stable int64
+	// Offsets is how many are committed.
+	Offsets int64
+	// What follows only grows.
+	Rebalances, Generations, Evicted, Commits, Expired, Unreadable int64
+	Loads, Reloads, LoadedRecords                                  int64
 }
 
 // Depth is the length of a queue.

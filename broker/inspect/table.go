@@ -111,6 +111,22 @@ const (
 	fetchesWaiting
 	metadataFlushTime
 
+	groupCount
+	groupsEmpty
+	groupsPreparing
+	groupsCompleting
+	groupsStable
+	groupOffsets
+	groupRebalances
+	groupGenerations
+	groupEvicted
+	groupCommits
+	groupExpired
+	groupUnreadable
+	groupLoads
+	groupReloads
+	groupLoadedRecords
+
 	loopWaiting
 	loopWaitingMax
 
@@ -250,6 +266,22 @@ var table = [...]metrics.Metric{
 	producesWaiting:   {Name: "tidemark_produces_waiting", Kind: metrics.Gauge, Help: "Batches that wait for replicas or for the disk"},
 	fetchesWaiting:    {Name: "tidemark_fetches_waiting", Kind: metrics.Gauge, Help: "Fetches that wait for data"},
 	metadataFlushTime: {Name: "tidemark_metadata_fsync_duration_seconds", Kind: metrics.Durations, Help: "Flushes of the metadata log to the disk"},
+
+	groupCount:         {Name: "kafka_coordinator_group_groupmetadatamanager_numgroups", Kind: metrics.Gauge, Help: "Groups whose coordinator this broker is"},
+	groupsEmpty:        {Name: "kafka_coordinator_group_groupmetadatamanager_numgroupsempty", Kind: metrics.Gauge, Help: "Those without members"},
+	groupsPreparing:    {Name: "kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance", Kind: metrics.Gauge, Help: "Those that wait for members to join"},
+	groupsCompleting:   {Name: "kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance", Kind: metrics.Gauge, Help: "Those that wait for their leader's assignment"},
+	groupsStable:       {Name: "kafka_coordinator_group_groupmetadatamanager_numgroupsstable", Kind: metrics.Gauge, Help: "Those whose members have their assignments"},
+	groupOffsets:       {Name: "kafka_coordinator_group_groupmetadatamanager_numoffsets", Kind: metrics.Gauge, Help: "Committed offsets of those groups"},
+	groupRebalances:    {Name: "tidemark_group_rebalances_total", Kind: metrics.Counter, Help: "Rebalances that began"},
+	groupGenerations:   {Name: "kafka_server_group_coordinator_metrics_group_completed_rebalance_count", Kind: metrics.Counter, Help: "Rebalances whose joining phase ended in another generation"},
+	groupEvicted:       {Name: "tidemark_group_members_evicted_total", Kind: metrics.Counter, Help: "Members put out because they were not heard of, or did not join or sync in time"},
+	groupCommits:       {Name: "kafka_server_group_coordinator_metrics_offset_commit_count", Kind: metrics.Counter, Help: "Offsets committed"},
+	groupExpired:       {Name: "kafka_server_group_coordinator_metrics_offset_expiration_count", Kind: metrics.Counter, Help: "Offsets removed because their time was over"},
+	groupUnreadable:    {Name: "tidemark_group_records_unreadable_total", Kind: metrics.Counter, Help: "Records of groups that could not be read when they were loaded; their keys are lost"},
+	groupLoads:         {Name: "tidemark_group_loads_total", Kind: metrics.Counter, Help: "Partitions of groups loaded because this broker came to lead them"},
+	groupReloads:       {Name: "tidemark_group_reloads_total", Kind: metrics.Counter, Help: "Those loaded again because the log held what the coordinator did not write, or an assertion failed"},
+	groupLoadedRecords: {Name: "tidemark_group_loaded_records_total", Kind: metrics.Counter, Help: "Records read for that"},
 
 	loopWaiting:    {Name: "tidemark_loop_messages_waiting", Kind: metrics.Gauge, Labels: []string{"loop"}, Help: "Messages that wait for a loop; those of all partitions together"},
 	loopWaitingMax: {Name: "tidemark_loop_messages_waiting_max", Kind: metrics.Gauge, Help: "Messages that wait for the partition that has most of them"},

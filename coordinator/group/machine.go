@@ -35,9 +35,10 @@ type Machine struct {
 
 // Stats counts what happens in a machine.
 type Stats struct {
-	// Groups is how many there are in each State, but for Dead ones. They go up
-	// and down.
-	Groups [Dead]int64
+	// Groups is how many there are in each State, but for Dead ones, and Offsets
+	// how many are committed. They go up and down.
+	Groups  [Dead]int64
+	Offsets int64
 	// Rebalances began, Generations were completed, and Evicted members were not
 	// heard of in time.
 	Rebalances, Generations, Evicted int64

@@ -322,8 +322,21 @@ func (f *fleet) scan(to model.Offset) map[int32]int64 {
 	return at
 }
 
-// check compares what is shown with what is committed.
+// check compares what is shown with what is committed, and counts.
 func (f *fleet) check() {
+	if m := f.w.machine(); m != nil {
+		want := m.stats
+		want.Groups, want.Offsets = [Dead]int64{}, 0
+		for _, g := range m.groups {
+			want.Groups[g.classic.state]++
+			for _, parts := range g.offsets {
+				want.Offsets += int64(len(parts))
+			}
+		}
+		if m.stats != want {
+			f.fail("counted %+v, there are %+v", m.stats, want)
+		}
+	}
 	req := &FetchOffsets{Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t"}}}
 	for p := range int32(propertyPartitions) {
 		req.Topics[0].Partitions = append(req.Topics[0].Partitions, p)

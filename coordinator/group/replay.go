@@ -122,7 +122,7 @@ func (m *Machine) Commit(to model.Offset) {
 	for n < len(m.pending) && m.pending[n].at < to {
 		p := &m.pending[n]
 		p.group.waiting--
-		p.group.show(p)
+		m.show(p)
 		if p.value == nil && m.serving {
 			m.maybeForget(p.group)
 		}
@@ -139,8 +139,11 @@ func (m *Machine) Commit(to model.Offset) {
 }
 
 // show makes one committed change visible.
-func (g *group) show(p *pendingOffset) {
+func (m *Machine) show(p *pendingOffset) {
+	g := p.group
 	parts := g.offsets[p.topic]
+	before := len(parts)
+	defer func() { m.stats.Offsets += int64(len(parts) - before) }()
 	if p.value == nil {
 		delete(parts, p.partition)
 		if len(parts) == 0 {
