@@ -88,7 +88,7 @@ func (n *node) replica(hosted *host.Hosted) *replica {
 		r = n.m.replica(n.world.h.part(hosted.ID(), hosted.TopicPartition()))
 		n.seen[hosted], r.host, r.state, r.online = r, hosted, nil, false
 		r.rider = &counter{r: r, n: n}
-		if n.world.o.riders {
+		if n.world.o.riders && hosted.TopicPartition().Topic != groupsTopic {
 			n.world.at(0, func() {
 				if n.alive() {
 					hosted.Attach(r.rider)

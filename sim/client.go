@@ -153,6 +153,9 @@ func (w *World) targets() []target {
 	}
 	var ts []target
 	for t := range w.image().Topics() {
+		if t.Name == groupsTopic {
+			continue
+		}
 		at := target{topic: t.Name}
 		if isChurn(t.Name) || w.clientRand.IntN(2) == 0 {
 			at.id = t.ID

@@ -15,8 +15,10 @@ type history struct {
 	parts    map[model.TopicIDPartition]*part
 	order    []*part // in the order of their first appearance
 	payloads []payload
-	pids     map[[2]int64]bool // (producer id, epoch) that were given out
-	asserted string            // an assertion failed in the product
+	// coordinated are the records of coordinators, by what they say.
+	coordinated map[uint64]*payload
+	pids        map[[2]int64]bool // (producer id, epoch) that were given out
+	asserted    string            // an assertion failed in the product
 }
 
 // payload is one record that a client made. Its index is its id.
@@ -170,6 +172,22 @@ func (h *history) newPayload(topic string, partition int32, idem bool) uint64 {
 	return uint64(len(h.payloads) - 1)
 }
 
+// payload returns what is known of a record.
+func (h *history) payload(id uint64) *payload {
+	if id&coordinators == 0 {
+		return &h.payloads[id]
+	}
+	pl := h.coordinated[id]
+	if pl == nil {
+		if h.coordinated == nil {
+			h.coordinated = make(map[uint64]*payload)
+		}
+		pl = &payload{topic: groupsTopic, offset: -1}
+		h.coordinated[id] = pl
+	}
+	return pl
+}
+
 // part returns what is known of a partition.
 func (h *history) part(id model.TopicIDPartition, tp model.TopicPartition) *part {
 	p := h.parts[id]
@@ -187,6 +205,12 @@ func (h *history) part(id model.TopicIDPartition, tp model.TopicPartition) *part
 // valid checks that a record is one that some client sent to the partition.
 func (h *history) valid(p *part, offset int64, id uint64, how string) *payload {
 	w := h.world
+	if id&coordinators != 0 {
+		if p.tp.Topic != groupsTopic {
+			w.fail(1, "%s: %v offset %d holds a record of a coordinator", how, p.tp, offset)
+		}
+		return h.payload(id)
+	}
 	if id == 0 || id >= uint64(len(h.payloads)) {
 		w.fail(1, "%s: %s of %v at offset %d, which nobody wrote", how, fmtID(id), p.tp, offset)
 	}
@@ -286,7 +310,8 @@ func (h *history) cut(p *part, end int64) {
 	if int64(len(p.recs)) > end {
 		for _, r := range p.recs[max(end, 0):] {
 			if r.id != 0 {
-				h.payloads[r.id].part, h.payloads[r.id].offset = nil, -1
+				pl := h.payload(r.id)
+				pl.part, pl.offset = nil, -1
 			}
 		}
 		p.recs = p.recs[:max(end, 0)]

@@ -228,6 +228,7 @@ func (m *machine) settings() *config.Broker {
 	b.Quorum.SnapshotBytesMax = w.o.metadataBytes
 	b.Own.MemoryLimitBytes = 64 << 20
 	w.o.cluster(b)
+	w.o.groups(b)
 	return b
 }
 

@@ -34,6 +34,7 @@ type Options struct {
 	metadataBytes int64         // segments and snapshots of the metadata log
 	producers     int
 	consumers     int
+	members       int           // of consumer groups
 	think         time.Duration // mean pause of a client
 	latency       time.Duration // mean, one way
 	spare         time.Duration // bound of a spare's delay
@@ -177,8 +178,8 @@ func (o *Options) String() string {
 			on = append(on, Kind(i))
 		}
 	}
-	return fmt.Sprintf("seed=%d kinds=%s segment=%d index=%d checkpoints=%v metadata=%d producers=%d consumers=%d think=%v latency=%v spare=%v flush=%v write=%v unrest=%v batch=%d pad=%d nodes=%d voters=%d replicas=%d minisr=%d session=%v lag=%v election=%v downtime=%v unclean=%v riders=%v topics=%s alone=%v focus=%v reflex=%d patience=%v fetch=%d rebalance=%v brief=%v plain=%v",
-		o.Seed, joinKinds(on), o.segmentBytes, o.indexInterval, o.checkpoints, o.metadataBytes, o.producers, o.consumers,
+	return fmt.Sprintf("seed=%d kinds=%s segment=%d index=%d checkpoints=%v metadata=%d producers=%d consumers=%d members=%d think=%v latency=%v spare=%v flush=%v write=%v unrest=%v batch=%d pad=%d nodes=%d voters=%d replicas=%d minisr=%d session=%v lag=%v election=%v downtime=%v unclean=%v riders=%v topics=%s alone=%v focus=%v reflex=%d patience=%v fetch=%d rebalance=%v brief=%v plain=%v",
+		o.Seed, joinKinds(on), o.segmentBytes, o.indexInterval, o.checkpoints, o.metadataBytes, o.producers, o.consumers, o.members,
 		o.think, o.latency, o.spare, o.flush, o.write, o.unrest, o.batchMax, o.padMax,
 		o.nodes, o.voters, o.replicas, o.minISR, o.session, o.lag, o.election, o.downtime, o.unclean, o.riders,
 		strings.Join(o.topics, ","), o.alone, o.focus, o.reflex, o.patience, o.fetchMax, o.rebalance, o.brief, o.plain)

@@ -191,6 +191,9 @@ func eachRecord(h *batchHead, b []byte, fn func(gotRecord) error) error {
 	return nil
 }
 
+// coordinators marks the ids of records that no client wrote.
+const coordinators = 1 << 63
+
 var errRecord = errors.New("malformed record")
 
 func readRecord(h *batchHead, b []byte) (g gotRecord, rest []byte, err error) {
@@ -202,26 +205,34 @@ func readRecord(h *batchHead, b []byte) (g gotRecord, rest []byte, err error) {
 	if len(rec) < 1 {
 		return g, nil, errRecord
 	}
-	var fields [4]int64 // timestamp delta, offset delta, key length, value length
-	rec = rec[1:]
+	var fields [3]int64 // timestamp delta, offset delta, key length
+	body := rec[1:]
 	for i := range fields {
-		v, w := binary.Varint(rec)
+		v, w := binary.Varint(body)
 		if w <= 0 {
 			return g, nil, errRecord
 		}
-		fields[i], rec = v, rec[w:]
-	}
-	value := fields[3]
-	if fields[2] != -1 || value < 8 || int64(len(rec)) != value+1 {
-		return g, nil, errRecord
+		fields[i], body = v, body[w:]
 	}
 	g.ts = h.firstTS + fields[0]
 	if h.attrs&attrLogAppend != 0 {
 		g.ts = h.maxTS
 	}
 	g.offset = h.base + fields[1]
-	g.id = binary.BigEndian.Uint64(rec)
-	if k := badPadding(rec[8:value], g.id); k >= 0 {
+	if fields[2] >= 0 { // a coordinator's, known by what it says
+		g.id = sum(rec) | coordinators
+		return g, rest, nil
+	}
+	value, w := binary.Varint(body)
+	if w <= 0 {
+		return g, nil, errRecord
+	}
+	body = body[w:]
+	if fields[2] != -1 || value < 8 || int64(len(body)) != value+1 {
+		return g, nil, errRecord
+	}
+	g.id = binary.BigEndian.Uint64(body)
+	if k := badPadding(body[8:value], g.id); k >= 0 {
 		return g, nil, fmt.Errorf("value of record %d differs at byte %d from what was sent", g.id, 8+k)
 	}
 	return g, rest, nil

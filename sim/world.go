@@ -41,6 +41,7 @@ type World struct {
 	machines []*machine    // by id, from 1 on
 	healed   model.Instant // when the liveness phase began
 	h        history
+	groups   map[string]*groupHistory
 	meta     meta
 	net      net
 	clients  []client
@@ -126,6 +127,7 @@ func newWorld(o Options, out io.Writer) *World {
 	w := &World{sim: simtime.New(o.Seed), loose: make(map[int64]bool)}
 	split := func(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, salt)) }
 	o.draw(split(1))
+	o.drawMembers(split(6))
 	w.o = o
 	w.nemesisRand, w.diskRand, w.clientRand, w.nodeRand = split(2), split(3), split(4), split(5)
 	w.trace.world, w.trace.out = w, out
@@ -143,6 +145,9 @@ func newWorld(o Options, out io.Writer) *World {
 	}
 	for i := range o.consumers {
 		w.clients = append(w.clients, newConsumer(w, i))
+	}
+	for i := range o.members {
+		w.clients = append(w.clients, newMember(w, i))
 	}
 	for _, m := range w.machines {
 		w.at(0, m.boot)
