@@ -14,23 +14,23 @@ import (
 
 const propertyPartitions = 6
 
-// consumer is a client as the protocol wants it, but for what chance has it do.
-type consumer struct {
+// reader is a client as the protocol wants it, but for what chance has it do.
+type reader struct {
 	name       string
 	instance   *string
 	version    int16
 	id         string
 	generation int32
 	members    []string // what the leader is to assign to
-	state      consumerState
+	state      readerState
 	turn       int  // numbers its requests: answers to older ones are not read
 	waiting    bool // for the answer to the present one
 }
 
-type consumerState int
+type readerState int
 
 const (
-	away consumerState = iota // not a member, as far as it knows
+	away readerState = iota // not a member, as far as it knows
 	joining
 	joined
 	syncing
@@ -42,7 +42,7 @@ const (
 type fleet struct {
 	w       *world
 	rng     *rand.Rand
-	all     []*consumer
+	all     []*reader
 	pending map[*coordinator.Call]func(c *coordinator.Call)
 	asked   map[*coordinator.Call]bool
 	// owners is who was given a partition in a generation: a member's instance,
@@ -66,7 +66,7 @@ func newFleet(seed uint64) *fleet {
 	}
 	f.w.seed = seed << 20
 	for i := range 2 + rng.IntN(5) {
-		c := &consumer{name: fmt.Sprint("c", i), version: []int16{3, 4, 5, 8, 9}[rng.IntN(5)]}
+		c := &reader{name: fmt.Sprint("c", i), version: []int16{3, 4, 5, 8, 9}[rng.IntN(5)]}
 		if rng.IntN(3) == 0 && c.version >= 5 {
 			c.instance = &c.name
 		}
@@ -150,18 +150,18 @@ func (f *fleet) noteReign() {
 }
 
 // begin numbers a request that it waits for.
-func (c *consumer) begin() int {
+func (c *reader) begin() int {
 	c.turn++
 	c.waiting = true
 	return c.turn
 }
 
-func (c *consumer) crash() {
+func (c *reader) crash() {
 	c.turn++
 	c.id, c.state, c.waiting = "", away, false
 }
 
-func (f *fleet) join(c *consumer) {
+func (f *fleet) join(c *reader) {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.MemberID, req.InstanceID = c.id, c.instance
 	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = 10_000, 15_000, consumerType
@@ -186,7 +186,7 @@ func (f *fleet) join(c *consumer) {
 	})
 }
 
-func (f *fleet) joined(c *consumer, resp *kmsg.JoinGroupResponse) {
+func (f *fleet) joined(c *reader, resp *kmsg.JoinGroupResponse) {
 	c.state = away
 	switch resp.ErrorCode {
 	case codeNone:
@@ -207,7 +207,7 @@ func (f *fleet) joined(c *consumer, resp *kmsg.JoinGroupResponse) {
 	}
 }
 
-func (f *fleet) sync(c *consumer) {
+func (f *fleet) sync(c *reader) {
 	req := kmsg.NewPtrSyncGroupRequest()
 	req.MemberID, req.Generation, req.InstanceID = c.id, c.generation, c.instance
 	for i, who := range c.members {
@@ -237,7 +237,7 @@ func (f *fleet) sync(c *consumer) {
 }
 
 // own notes what a member was given: nobody else has it in this generation.
-func (f *fleet) own(c *consumer, parts []byte) {
+func (f *fleet) own(c *reader, parts []byte) {
 	who := c.id
 	if c.instance != nil {
 		who = *c.instance
@@ -251,7 +251,7 @@ func (f *fleet) own(c *consumer, parts []byte) {
 	}
 }
 
-func (c *consumer) forget(code Code) {
+func (c *reader) forget(code Code) {
 	switch code {
 	case codeUnknownMemberID, codeFencedInstanceID:
 		c.id, c.state = "", away
@@ -260,7 +260,7 @@ func (c *consumer) forget(code Code) {
 	}
 }
 
-func (f *fleet) heartbeat(c *consumer) {
+func (f *fleet) heartbeat(c *reader) {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.MemberID, req.Generation, req.InstanceID = c.id, c.generation, c.instance
 	f.send(4, c.name, req, func(call *coordinator.Call) {
@@ -270,7 +270,7 @@ func (f *fleet) heartbeat(c *consumer) {
 	})
 }
 
-func (f *fleet) commit(c *consumer) {
+func (f *fleet) commit(c *reader) {
 	generation := c.generation
 	if generation > 0 && f.rng.IntN(4) == 0 {
 		generation-- // a zombie
@@ -415,7 +415,7 @@ func (f *fleet) step() {
 }
 
 // proceed does what a consumer does next.
-func (f *fleet) proceed(c *consumer) {
+func (f *fleet) proceed(c *reader) {
 	switch {
 	case c.waiting:
 	case c.state == away:
