@@ -209,8 +209,12 @@ func (m *machine) wipe(r *rand.Rand) {
 }
 
 // othersWhole reports whether a replica is not needed: a member of the ISR
-// besides it has all that was acknowledged, and has lost nothing.
+// besides it has all that was acknowledged, and has lost nothing. What a
+// coordinator was acknowledged nobody notes.
 func (w *World) othersWhole(r *replica) bool {
+	if r.tp.Topic == groupsTopic {
+		return false
+	}
 	for _, b := range w.registration(r.part).ISR {
 		if o := w.replicaOf(r.part, b); o != nil && o != r && !o.unsound() && o.end >= r.part.acked {
 			return true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -31,11 +32,9 @@ func (o *Options) drawMembers(r *rand.Rand) {
 func (o *Options) groups(b *config.Broker) {
 	g := &b.Groups
 	g.TopicPartitions, g.TopicReplicationFactor = 1, int32(o.replicas)
-	g.SessionMin, g.InitialRebalanceDelay = sessionMin, o.session/10
+	g.SessionMin, g.InitialRebalanceDelay = time.Millisecond, 20*time.Millisecond
 	g.CommitTimeout = o.session
 }
-
-const sessionMin = 10_000_000 // ns
 
 // groupHistory is what the world was told of one group.
 type groupHistory struct {
@@ -65,15 +64,19 @@ func (w *World) group(name string) *groupHistory {
 }
 
 // groupsVoid reports whether the log of the groups may honestly have lost its
-// end, so that nothing is known of them any more.
+// end, so that nothing is known of them any more: an election said so or, where
+// there is one replica, a disk.
 func (w *World) groupsVoid() bool {
-	for _, k := range []Kind{KindPower, KindPowerMid, KindBlackout, KindEIO, KindFsync, KindUnclean, KindWipe, KindStory} {
-		if w.counts.kind[k] > 0 {
+	for _, p := range w.h.order {
+		if p.tp.Topic == groupsTopic && (p.lost || p.pending || p.uncleanEpoch >= 0) {
 			return true
 		}
 	}
-	for _, p := range w.h.order {
-		if p.tp.Topic == groupsTopic && (p.lost || p.pending) {
+	if w.o.replicas > 1 {
+		return false
+	}
+	for _, k := range []Kind{KindPower, KindPowerMid, KindBlackout, KindEIO, KindFsync, KindStory, KindReflex} {
+		if w.counts.kind[k] > 0 {
 			return true
 		}
 	}
@@ -89,8 +92,8 @@ const (
 )
 
 // member is a consumer of a group, as the classic protocol has it. What it
-// commits are numbers of its own: the generation, and within it a count, so that
-// what was committed later is greater.
+// commits are numbers of its own: the generation, and a count that never falls,
+// so that what was committed later is greater.
 type member struct {
 	link
 	name, group string
@@ -102,7 +105,7 @@ type member struct {
 	coordinator model.BrokerID // 0: to be asked for
 	others      []string       // what the leader is to assign to
 	parts       []model.TopicPartition
-	position    int64 // of this generation, as committed last
+	position    int64 // counts its commits; a static member keeps its place in a generation
 	// known: the committed offsets have been fetched in this generation.
 	known bool
 
@@ -243,8 +246,7 @@ func (m *member) failed(code int16) bool {
 func (m *member) join() {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Group, req.MemberID, req.InstanceID, req.ProtocolType = m.group, m.id, m.instance, "consumer"
-	req.SessionTimeoutMillis = int32(m.world.o.session.Milliseconds()) * 2
-	req.RebalanceTimeoutMillis = req.SessionTimeoutMillis
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 400, 400
 	p := kmsg.NewJoinGroupRequestProtocol()
 	sub := kmsg.NewConsumerMemberMetadata()
 	sub.Topics = []string{m.world.o.topics[0]}
@@ -260,7 +262,7 @@ func (m *member) join() {
 			return
 		}
 		m.id, m.generation, m.state, m.others = j.MemberID, j.Generation, memberJoined, nil
-		m.parts, m.position, m.known = nil, 0, false
+		m.parts, m.known = nil, false
 		if j.LeaderID == j.MemberID && !j.SkipAssignment {
 			for i := range j.Members {
 				m.others = append(m.others, j.Members[i].MemberID)
