@@ -15,6 +15,10 @@
 // healed, and within some virtual time every partition that was not honestly
 // damaged must be led and every client must have finished.
 //
+// A seed has to be cheap, since it takes thousands: the disks share what nobody
+// has changed, what was read of a segment file is not read again, and a trace is
+// made only for who reads it.
+//
 // The checkers decide by themselves: they have their own reader of segment
 // files and checkpoints and take nothing from the product but what it publishes
 // and answers. The numbers in failures are those of docs/INVARIANTS.md.
