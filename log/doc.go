@@ -23,6 +23,10 @@
 //   - RecoveryPoint is only a promise once it is stored: the caller writes it
 //     to the directory's checkpoint. It is lowered before a truncation
 //     (Options.LowerRecoveryPoint) and raised after a flush (FinishFlush).
+//   - StartDrop and StartSwap hand over files to be renamed; the View shows the
+//     result at once. Their Run and Unlink may be called by anybody.
+//     A Rewrite is work of another goroutine on a View; nothing above the
+//     recovery point that the caller has stored may be compacted.
 //   - What Truncate and Open removed stays readable under Removal.Parts until
 //     Reclaim, so that it can be kept and a receipt written.
 //   - Truncate, DropBelow and Roll of an idle log make directory changes
