@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
+	"github.com/tidemark/tidemark/protocol"
 )
 
 func produceN(t *testing.T, cl *kgo.Client, topic string, from, n int) {
@@ -127,5 +128,54 @@ func TestSecondProcessOnTheSameDirectoryIsRefused(t *testing.T) {
 		t.Fatal("a second broker started on the same directory")
 	} else {
 		t.Log(err)
+	}
+}
+
+// TestFullDiskRefusesChangesOfMetadata: a node of its own goes on while its disk is
+// full, and says to administrators what is wrong.
+func TestFullDiskRefusesChangesOfMetadata(t *testing.T) {
+	disk := memfs.New()
+	settings, _, _, err := config.Load(config.Sources{Flags: []string{
+		"listeners=PLAINTEXT://127.0.0.1:0", "log.dirs=/data", "tidemark.kept.dir=/kept", "broker.heartbeat.interval.ms=100", "broker.session.timeout.ms=1000",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(Config{Settings: settings, FS: disk, Logger: zaptest.NewLogger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := b.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer stopBroker(t, b)
+	create := func(name string) int16 {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		req.TimeoutMillis = 10_000
+		rt := kmsg.NewCreateTopicsRequestTopic()
+		rt.Topic, rt.NumPartitions, rt.ReplicationFactor = name, 1, 1
+		req.Topics = append(req.Topics, rt)
+		return rawDial(t, b).call(req, 5).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode
+	}
+	if code := create("before"); code != 0 {
+		t.Fatalf("code %d", code)
+	}
+	free, total, err := disk.Free("/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.SetCapacity(total - free + 4096)
+	if code := create("during"); code != protocol.CodeKafkaStorageError {
+		t.Errorf("code %d", code)
+	}
+	c := rawDial(t, b)
+	if code := c.produceAll("before", plainBatch(1, 100)).ErrorCode; code != 0 {
+		t.Errorf("a produce that fits: code %d", code)
+	}
+	disk.SetCapacity(0)
+	if code := create("after"); code != 0 || b.Failure() != nil {
+		t.Errorf("code %d, %v", code, b.Failure())
 	}
 }

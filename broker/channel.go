@@ -133,6 +133,9 @@ func (c *controllerChannel) likely(refused model.BrokerID) model.BrokerID {
 
 // Done implements quorum.Completion: this node itself was asked.
 func (s *submission) Done(resp kmsg.Response, at model.OffsetAndEpoch, err error) {
+	if errors.Is(err, quorum.ErrFull) {
+		err = nil // the response says so
+	}
 	s.c.b.confirmed(resp, decided(&s.cmd, err), func(err error) {
 		if errors.Is(err, quorum.ErrNotActive) {
 			s.again(err)

@@ -74,7 +74,7 @@ func (c *remoteCommand) reply(resp kmsg.Response, at model.OffsetAndEpoch, err e
 // codeOf turns what a quorum says of an attempt into a code.
 func codeOf(err error) protocol.Code {
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, quorum.ErrFull): // the response says that
 		return protocol.CodeNone
 	case errors.Is(err, quorum.ErrTimedOut):
 		return protocol.CodeRequestTimedOut

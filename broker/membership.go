@@ -37,11 +37,18 @@ type membership struct {
 	hurried  bool                                // the next one is due when this one is answered
 	beats    int64                               // heartbeats sent
 	counted  struct{ sent, failed atomic.Int64 } // for those who look from outside
+	joining  *joining                            // the registration under way
 	onMember func(error)                         // told once, when unfenced or refused
 	onLeft   func()                              // told once, when the controller lets this broker go
 	leaveBy  model.Instant                       // when it goes without
 	damage   damageReporter
 	stopped  bool
+}
+
+// joining is a registration that was not accepted yet.
+type joining struct {
+	facts    controller.RegistrationFacts
+	patience time.Duration
 }
 
 // memberMsg is a message to membership: exactly one field is set.
@@ -170,7 +177,7 @@ func (m *membership) alone() bool {
 }
 
 func (m *membership) register(out *loop.Outbox, facts controller.RegistrationFacts, patience time.Duration) {
-	m.out, m.next = true, model.Never
+	m.out, m.next, m.joining = true, model.Never, &joining{facts, patience}
 	out.Add(&memberRequest{m.b, controller.Command{Request: m.registration(), Registration: &facts}, patience, m.box})
 }
 
@@ -202,7 +209,12 @@ func (m *membership) registration() *kmsg.BrokerRegistrationRequest {
 
 func (m *membership) registered(now model.Now, resp *kmsg.BrokerRegistrationResponse, out *loop.Outbox) {
 	m.out = false
-	if resp.ErrorCode != protocol.CodeNone {
+	if resp.ErrorCode == protocol.CodeKafkaStorageError {
+		m.b.logger.Warn("the controller has no room for a registration; it is asked again")
+		m.next = now.Mono + m.interval
+		return
+	}
+	if m.joining = nil; resp.ErrorCode != protocol.CodeNone {
 		m.failed(now, fmt.Errorf("the controller refused to register broker %d: error code %d", m.b.config.NodeID, resp.ErrorCode), out)
 		return
 	}
@@ -340,6 +352,10 @@ func (m *membership) Tick(now model.Now, out *loop.Outbox) {
 		return
 	}
 	if m.out || now.Mono < m.next {
+		return
+	}
+	if m.joining != nil {
+		m.register(out, m.joining.facts, m.joining.patience)
 		return
 	}
 	m.out, m.next, m.sentAt = true, model.Never, now.Mono

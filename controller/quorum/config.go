@@ -33,6 +33,9 @@ var (
 	// ErrUnserved: the request is none that the controller serves; there is no
 	// response.
 	ErrUnserved = errors.New("the controller does not serve this request")
+	// ErrFull: the disk of the metadata log has no room; the command was not begun
+	// and has no effect. Code KAFKA_STORAGE_ERROR.
+	ErrFull = errors.New("the disk of the metadata log is full")
 	// ErrStopped: the node was stopped. Code NOT_CONTROLLER.
 	ErrStopped = errors.New("metadata node was stopped")
 )

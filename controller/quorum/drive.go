@@ -1,12 +1,14 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/mutant"
+	"github.com/tidemark/tidemark/internal/vfs"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
@@ -38,7 +40,10 @@ func (n *Node) drive(now model.Now, out *loop.Outbox) {
 		n.fail(fmt.Errorf("metadata log: %w", err), out)
 		return
 	}
-	if err := n.maybeSnapshot(now); err != nil {
+	if err := n.maybeSnapshot(now); errors.Is(err, errUnwritten) && vfs.IsNoSpace(err) {
+		n.grown, n.due = 0, false // the log grows on, and is tried again later
+		n.logger.Warn("no room for a metadata snapshot", zap.Error(err))
+	} else if err != nil {
 		n.fail(fmt.Errorf("snapshot: %w", err), out)
 		return
 	}

@@ -62,6 +62,9 @@ type Node struct {
 	identity    atomic.Pointer[metadata.DirectoryID]
 	subscribers []Subscriber
 	stopped     chan struct{}
+	// fullUntil: the disk had no room of late, and what is due is looked at again
+	// then. Belongs to the loop.
+	fullUntil model.Instant
 	// running is set once the loop may be entered from outside.
 	running atomic.Bool
 

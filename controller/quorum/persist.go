@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -153,13 +154,17 @@ func (s *storage) resetTo(h metadata.SnapshotHeader) error {
 	return s.dropSnapshots()
 }
 
+// errUnwritten: nothing was changed for a snapshot, since its file could not be
+// written.
+var errUnwritten = errors.New("snapshot not written")
+
 // takeSnapshot writes m, the image at the last applied entry, and drops what the
 // snapshot before the previous one needed. conf is the voter configuration at
 // that entry.
 func (s *storage) takeSnapshot(now model.Now, conf []byte, m *metadata.Image) (size int, err error) {
 	h := metadata.SnapshotHeader{At: m.At(), Time: now.Wall, ConfState: conf, BootstrapHash: s.snapshot.BootstrapHash}
 	if size, err = writeSnapshot(s.fs, s.dir, h, m); err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", errUnwritten, err)
 	}
 	s.previous, s.snapshot = s.snapshot.At, h
 	if err := s.plog.Roll(now); err != nil {

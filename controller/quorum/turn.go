@@ -85,7 +85,7 @@ func (n *Node) NextDeadline() model.Instant {
 	}
 	at := min(n.tickAt, n.nextPull())
 	if n.waiting.empty() {
-		at = min(at, n.ctl.NextDeadline())
+		at = min(at, max(n.ctl.NextDeadline(), n.fullUntil))
 	} // else what is due is decided once the commit is there, which wakes by itself
 	if n.watch != nil {
 		at = min(at, n.watch.deadline())
@@ -163,6 +163,7 @@ func (n *Node) work(now model.Now, out *loop.Outbox) {
 			return
 		}
 	}
+	room := roomLeft{n: n, now: now}
 	jobs := n.queue[:min(len(n.queue), groupMax)]
 	var units [][]metadata.Record
 	var computed []*job
@@ -171,6 +172,11 @@ func (n *Node) work(now model.Now, out *loop.Outbox) {
 		j.result = n.ctl.Handle(now, view, j.cmd)
 		if len(j.result.Units) == 0 && view == n.ctl.Image() {
 			n.answer(out, j)
+			computed = append(computed, nil)
+			continue
+		}
+		if room.none() {
+			n.giveUp(out, j, codeStorageError, ErrFull)
 			computed = append(computed, nil)
 			continue
 		}
@@ -191,7 +197,7 @@ func (n *Node) work(now model.Now, out *loop.Outbox) {
 	n.queue = n.queue[len(computed):]
 	if !last && len(n.queue) == 0 {
 		// Deadlines come after the commands, among which a heartbeat may be.
-		if r, expired := n.ctl.Expire(now, view); expired {
+		if r, expired := n.expire(now, view, &room); expired {
 			computed = append(computed, &job{result: r})
 			units = append(units, r.Units...)
 		}
@@ -284,6 +290,7 @@ func (n *Node) answerAt(out *loop.Outbox, j *job, at model.OffsetAndEpoch) {
 const (
 	codeUnknownServerError int16 = -1
 	codeNotController      int16 = 41
+	codeStorageError       int16 = 56
 )
 
 // giveUp answers a command with an error.
