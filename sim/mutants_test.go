@@ -21,6 +21,7 @@ type within struct {
 var caughtWithin = map[string]within{
 	"ctl-no-epoch-bump":             {3, 20},
 	"ctl-power-keeps-seat":          {3, 20},
+	"group-generation-kept":         {3, 20},
 	"host-acts-before-registration": {3, 20},
 	"log-index-off-by-one":          {1, 100},
 	"log-rp-before-epoch-file":      {1, 100},
