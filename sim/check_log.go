@@ -169,7 +169,7 @@ func (r *replica) compare(s *host.State, when string) {
 	})
 	r.forget(next, end)
 	switch {
-	case end < int64(s.LogEnd) && r.drop:
+	case end < int64(s.LogEnd) && (r.drop || r.holed):
 		// Pages dropped inside a log whose seal could not be written either:
 		// nothing on the disk tells it from what compaction leaves.
 		r.hurt, r.holed = true, true
