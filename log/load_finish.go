@@ -393,6 +393,8 @@ func (ld *loader) startFresh() error {
 	if err != nil {
 		return err
 	}
+	// Most logs are not written to for a while, and many never are.
+	fresh.file.close()
 	l.segments = []*segment{fresh}
 	l.startTip(ld.o.Now, fresh)
 	l.logEnd, l.recoveryPoint = l.logStart, min(ld.o.RecoveryPoint, l.logStart)

@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tidemark/tidemark/controller/metadata"
@@ -287,7 +288,16 @@ func TestFailedAssertionQuarantinesOnePartition(t *testing.T) {
 }
 
 func TestMessageInHandIsAnsweredWhenAnAssertionFails(t *testing.T) {
-	spoil := func(h *Hosted) { h.out.Write.Kind = partition.WriteTruncate } // as if one were outstanding
+	spoil := func(h *Hosted) {
+		spoiled := false
+		h.m.scratch = sync.Pool{New: func() any {
+			s := new(scratch)
+			if !spoiled {
+				spoiled, s.out.Write.Kind = true, partition.WriteTruncate // as if one were outstanding
+			}
+			return s
+		}}
+	}
 	t.Run("produce", func(t *testing.T) {
 		n, h := leading(t, nil)
 		spoil(h)

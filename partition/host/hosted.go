@@ -47,8 +47,7 @@ type Hosted struct {
 	plog          *log.Log // nil while offline
 	topic         *config.Topic
 	replicas      []model.BrokerID
-	in            partition.Input
-	out           partition.Output
+	*scratch      // nil while nobody is in the loop
 	work          Work
 	attached      Attachment
 	ride          ride
@@ -104,10 +103,34 @@ func (h *Hosted) Backlog() int { return h.box.Len() }
 // Full reports whether the mailbox has reached its bound.
 func (h *Hosted) Full() bool { return h.box.Full() }
 
+// scratch is what a Hosted needs while somebody is in its loop: there are as many
+// as loops are at work, not as there are partitions.
+type scratch struct {
+	in  partition.Input
+	out partition.Output
+}
+
+func (h *Hosted) enter() {
+	s, ok := h.m.scratch.Get().(*scratch)
+	if !ok {
+		s = new(scratch)
+	}
+	h.scratch = s
+}
+
+func (h *Hosted) leave() {
+	h.in = partition.Input{}
+	h.out.Reset()
+	h.m.scratch.Put(h.scratch)
+	h.scratch = nil
+}
+
 // Handle takes one message. For the Box only.
 func (h *Hosted) Handle(now model.Now, msg message, out *loop.Outbox) {
+	h.enter()
 	h.handleOne(now, msg, out)
 	h.unpark(now, out)
+	h.leave()
 }
 
 func (h *Hosted) handleOne(now model.Now, msg message, out *loop.Outbox) {
@@ -133,6 +156,12 @@ func (h *Hosted) NextDeadline() model.Instant {
 
 // Tick passes a deadline to the core and the rider. For the Box only.
 func (h *Hosted) Tick(now model.Now, out *loop.Outbox) {
+	h.enter()
+	h.tick(now, out)
+	h.leave()
+}
+
+func (h *Hosted) tick(now model.Now, out *loop.Outbox) {
 	h.turn = Turn{Hosted: h, Now: now, out: out}
 	defer h.guard(now, nil, out)
 	if h.core.NextDeadline() <= now.Mono {

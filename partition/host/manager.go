@@ -97,6 +97,9 @@ type ReplicaManager struct {
 	// imageAt is the metadata offset of the newest image applied.
 	imageAt atomic.Int64
 
+	// scratch is what loops at work share.
+	scratch sync.Pool
+
 	drawsMu sync.Mutex
 	draws   *rand.Rand
 

@@ -256,15 +256,12 @@ func (m *watchMsg) handle(h *Hosted, _ model.Now, out *loop.Outbox) {
 	m.w.moved(m.seen, h.State(), out)
 }
 
-// hold keeps a watch. Those that are over go when there would be no room, so
-// that there are never more than twice as many as sessions.
+// hold keeps a watch, and lets go of those that are over.
 func (h *Hosted) hold(w *watch) {
 	if slices.Contains(h.watches, w) {
 		return
 	}
-	if len(h.watches) == cap(h.watches) {
-		h.watches = slices.DeleteFunc(h.watches, func(w *watch) bool { return !w.holds(h) })
-	}
+	h.watches = slices.DeleteFunc(h.watches, func(w *watch) bool { return !w.holds(h) })
 	h.watches = append(h.watches, w)
 }
 
