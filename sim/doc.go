@@ -15,6 +15,11 @@
 // healed, and within some virtual time every partition that was not honestly
 // damaged must be led and every client must have finished.
 //
+// Faults come one by one, as stories of several around one partition, and as
+// reflexes to what the metadata has just said: see story.go. Each act of the
+// nemesis has chance of its own, by its kind and number, and can be left out
+// alone.
+//
 // A seed has to be cheap, since it takes thousands: the disks share what nobody
 // has changed, what was read of a segment file is not read again, and a trace is
 // made only for who reads it.
