@@ -14,7 +14,7 @@ type admission struct {
 	// set is the batches for one append.
 	set []byte
 	// refill: the log must first be emptied to begin at from, because it ended
-	// at its start inside the leader's batch.
+	// inside the leader's first batch, and has nothing that the leader still has.
 	refill bool
 	from   model.Offset
 	// more: the next batch is sound and has to wait for the next append.
@@ -32,7 +32,7 @@ type admission struct {
 // offsets may leave gaps, where compaction removed something (see gaps), but never
 // go back; epochs neither fall nor pass the one that the fetch was made in: what a later
 // epoch holds may stand on other records than ours. Source: KAFKA-18723.
-func (p *Partition) admissible(rest []byte, fetchEpoch model.LeaderEpoch) admission {
+func (p *Partition) admissible(rest []byte, fetchEpoch model.LeaderEpoch, leaderStart model.Offset) admission {
 	a := admission{gapTo: model.NoOffset}
 	next, last := p.mark.LogEnd, p.plog.Epochs().LatestEpoch()
 	first := model.NoOffset
@@ -40,7 +40,7 @@ func (p *Partition) admissible(rest []byte, fetchEpoch model.LeaderEpoch) admiss
 	end := 0
 	for it.Next() {
 		b := it.Batch()
-		if end == 0 && b.BaseOffset() < next && p.beginsInside(b) {
+		if end == 0 && b.BaseOffset() < next && p.beginsInside(b, leaderStart) {
 			a.refill, a.from = true, b.BaseOffset()
 			next, last = b.BaseOffset(), model.NoEpoch
 		}
@@ -80,8 +80,9 @@ func follows(b record.Batch, next model.Offset, last model.LeaderEpoch) error {
 	return nil
 }
 
-// beginsInside says whether the log is empty and starts inside b: the leader's
-// log start lies inside that batch, which is sent whole.
-func (p *Partition) beginsInside(b record.Batch) bool {
-	return p.mark.LogEnd == p.mark.LogStart && b.BaseOffset() < p.mark.LogEnd && p.mark.LogEnd <= b.LastOffset()
+// beginsInside says whether the log ends inside b, which is sent whole because
+// the leader's log start lies inside it: the log is empty and starts there, or the
+// leader has deleted all that it holds.
+func (p *Partition) beginsInside(b record.Batch, leaderStart model.Offset) bool {
+	return (p.mark.LogEnd == p.mark.LogStart || p.mark.LogEnd <= leaderStart) && b.BaseOffset() < p.mark.LogEnd && p.mark.LogEnd <= b.LastOffset()
 }

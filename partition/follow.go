@@ -59,7 +59,7 @@ func (p *Partition) dropFetched(f *Fetched, out *Output) {
 // left of it.
 func (p *Partition) admit(now model.Now, f *Fetched, out *Output) {
 	rest := f.Records.set[f.appended:]
-	a := p.admissible(rest, f.Asked.LeaderEpoch)
+	a := p.admissible(rest, f.Asked.LeaderEpoch, f.LogStart)
 	if len(a.set) > 0 {
 		p.applying = f
 		f.appended += len(a.set)
@@ -67,7 +67,7 @@ func (p *Partition) admit(now model.Now, f *Fetched, out *Output) {
 			f.Records.set, f.Records.damage = f.Records.set[:f.appended], nil
 		}
 		if a.refill {
-			p.write(out, Write{Kind: WriteRefill, Offset: a.from, Start: p.mark.LogStart, Set: a.set})
+			p.write(out, Write{Kind: WriteRefill, Offset: a.from, Start: p.mark.LogEnd, Set: a.set})
 			return
 		}
 		p.write(out, Write{Kind: WriteAppend, Set: a.set})
