@@ -3,6 +3,7 @@ package quorum
 import (
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
 	"github.com/tidemark/tidemark/controller"
@@ -17,9 +18,11 @@ import (
 // what writes nothing, heartbeats above all, is answered as ever.
 
 const (
-	// roomLeast is how much must be free: more than a group of commands takes, and
-	// enough for what producers may append on the same disk meanwhile.
-	roomLeast = 8 << 20
+	// roomMax is how much must be free: more than a group of commands takes, and
+	// enough for what producers may append on the same disk meanwhile. Of a small
+	// disk it is a part, but not less than roomMin.
+	roomMax = 8 << 20
+	roomMin = 64 << 10
 	// roomAgain is how soon the disk is looked at again for what is due by itself.
 	roomAgain = model.Instant(500 * time.Millisecond)
 )
@@ -38,8 +41,8 @@ func (r *roomLeft) none() bool {
 		return r.full
 	}
 	r.asked = true
-	free, _, err := r.n.config.FS.Free(r.n.dir)
-	r.full = err == nil && free < roomLeast
+	free, total, err := r.n.config.FS.Free(r.n.dir)
+	r.full = err == nil && free < max(roomMin, min(roomMax, total/64))
 	switch {
 	case r.full && r.n.fullUntil == 0:
 		r.n.logger.Error("no room for metadata; changes are refused until there is", zap.Int64("free_bytes", free))
@@ -51,6 +54,17 @@ func (r *roomLeft) none() bool {
 		r.n.fullUntil = r.now.Mono + roomAgain
 	}
 	return r.full
+}
+
+// keepsBroker reports whether a command is one that brings a broker into the cluster
+// or keeps it there: a few hundred bytes that are tried even so, since a broker that
+// can't start can't have anything deleted either.
+func keepsBroker(req kmsg.Request) bool {
+	switch req.(type) {
+	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest:
+		return true
+	}
+	return false
 }
 
 // expire is the controller's Expire, unless there is no room for what it decides.

@@ -18,7 +18,7 @@ func TestFullDisk(t *testing.T) {
 	n.mustCreate("before", 1)
 	free, total, err := disk.Free("data")
 	must(t, err)
-	for _, room := range []int64{0, 1000, roomLeast - 1} {
+	for _, room := range []int64{0, 1000, roomMin - 1} {
 		disk.SetCapacity(total - free + room)
 		for range 3 {
 			o := n.do(createRequest("during", 1))

@@ -175,7 +175,7 @@ func (n *Node) work(now model.Now, out *loop.Outbox) {
 			computed = append(computed, nil)
 			continue
 		}
-		if room.none() {
+		if !keepsBroker(j.cmd.Request) && room.none() {
 			n.giveUp(out, j, codeStorageError, ErrFull)
 			computed = append(computed, nil)
 			continue
