@@ -168,6 +168,8 @@ func (m *member) act() {
 		m.sync()
 	case !m.known:
 		m.fetch()
+	case m.ending && m.settled: // what it writes, followers must catch up with
+		m.heartbeat()
 	case !m.ending && r.IntN(100) == 0: // it begins anew without a word
 		m.forget()
 	case !m.ending && r.IntN(100) == 0 && m.instance == nil:
