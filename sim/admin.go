@@ -340,7 +340,7 @@ func (a *admin) adopt(t *wanted) {
 func (a *admin) known(t *wanted) bool {
 	w := a.world
 	if len(w.machines) == 1 {
-		return t.era != w.era
+		return t.era < w.meta.era
 	}
 	return w.sim.Now()-t.asked > unsureFor
 }

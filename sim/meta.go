@@ -13,6 +13,7 @@ import (
 type meta struct {
 	world  *World
 	img    *metadata.Image // nil: none yet
+	era    int             // that of the world when an image was looked at last
 	sums   map[model.Offset]metadata.Hash
 	terms  map[model.LeaderEpoch]model.BrokerID // who led the quorum in a term
 	gapped bool                                 // the newest step left images out
@@ -55,7 +56,7 @@ func (t *meta) see(n *node, img *metadata.Image) {
 	if sum, known := t.sums[at]; known && sum != img.Hash() {
 		w.fail(12, "metadata at %v on broker %d is not what another had there", img.At(), n.m.id)
 	}
-	t.sums[at] = img.Hash()
+	t.sums[at], t.era = img.Hash(), w.era
 	switch {
 	case t.img == nil:
 		t.img = img
