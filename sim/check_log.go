@@ -133,6 +133,7 @@ func (r *replica) compare(s *host.State, when string) {
 	next := start
 	end, err := r.scan(m.disk, start, func(h *fileBatch) error {
 		r.forget(next, h.base)
+		r.forget(h.base, min(start, h.last+1)) // a log may be emptied and begin anew below its start
 		next = h.last + 1
 		if h.epoch < lastEpoch || s.LeaderEpoch >= 0 && h.epoch > int32(s.LeaderEpoch) {
 			w.fail(2, "%s: %v: batch at %d on broker %d has epoch %d after %d, the leader's is %d", when, p.tp, h.base, m.id, h.epoch, lastEpoch, s.LeaderEpoch)
