@@ -12,7 +12,6 @@ import (
 // committed by then.
 type tape struct {
 	told     []string
-	pending  []model.Offset
 	deadline model.Instant
 	closed   Code
 }

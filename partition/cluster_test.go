@@ -269,6 +269,9 @@ func (c *cluster) collect(n *node) {
 		if g.Outcome != partition.OutcomeApplied {
 			c.say("%d %s", n.id, g.Outcome)
 		}
+		if g.Following && n.cfg.FlushBeforeAck() && g.Position.Offset > n.plog.durable {
+			c.say("%d promises what is below %d, its disk has %d", n.id, g.Position.Offset, n.plog.durable)
+		}
 		if n.follow != nil && g.Following {
 			n.follow.Position, n.follow.LogStart, n.follow.HighWatermark = g.Position, g.LogStart, g.HighWatermark
 		}
@@ -550,6 +553,8 @@ func (c *cluster) command(t *testing.T, d *datadriven.TestData) {
 		c.step(target(), partition.Input{Kind: partition.KindDeleteRecords, Delete: del})
 	case "retain":
 		c.step(target(), partition.Input{Kind: partition.KindRetain, Retain: model.Offset(a.num("to", 0))})
+	case "offline": // its disk has failed
+		c.step(target(), partition.Input{Kind: partition.KindOffline, Code: partition.CodeStorageError})
 	case "fault": // of the next write
 		target().plog.fault = map[string]partition.Fault{"refused": partition.FaultRefused, "broken": partition.FaultBroken}[d.CmdArgs[1].Key]
 	case "damage": // a bit of the answer on its way

@@ -236,12 +236,15 @@ func (p *Partition) emitFetched(f *Fetched, out *Output) {
 }
 
 // abandonFetched emits the answer that was worked on, as stale: the role or the
-// leader has changed.
+// leader has changed, and whoever fetches hears of that next. Until then it must
+// not go on from here: what the answer brought may not be on the disk yet, and
+// after a failed sync never will.
 func (p *Partition) abandonFetched(out *Output) {
 	for _, f := range []*Fetched{p.applying, p.settling} {
 		if f != nil {
 			f.Progress.Outcome = OutcomeStale
 			p.emitFetched(f, out)
+			f.Progress.Following = false
 		}
 	}
 	p.applying, p.settling = nil, nil

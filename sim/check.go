@@ -307,7 +307,7 @@ func (r *replica) reigns() {
 	first := end
 	_, _ = r.scan(r.m.disk, int64(r.state.LogStart), func(b *fileBatch) error {
 		return b.each(func(g gotRecord) error {
-			if g.offset < min(first, int64(len(p.recs))) && p.recs[g.offset].id != 0 && p.recs[g.offset].id != g.id {
+			if g.offset < min(first, int64(len(p.recs))) && p.recs[g.offset].differs(g.id, b.epoch) {
 				first = g.offset
 			}
 			return nil

@@ -119,3 +119,19 @@ func TestHistoryFindsARecordOnAnyReplica(t *testing.T) {
 		t.Error("no replica has the record any more")
 	}
 }
+
+// Two leaders may have written one record to one place: their logs part there all
+// the same.
+func TestSameRecordOfTwoLeaders(t *testing.T) {
+	known, unknown := rec{id: 7, epoch: 9}, rec{id: 7, epoch: -1}
+	for _, tt := range []struct {
+		r     rec
+		id    uint64
+		epoch int32
+		want  bool
+	}{{known, 7, 9, false}, {known, 7, 8, true}, {known, 8, 9, true}, {unknown, 7, 8, false}, {rec{}, 7, 8, false}} {
+		if got := tt.r.differs(tt.id, tt.epoch); got != tt.want {
+			t.Errorf("%+v against record %d of epoch %d: %v", tt.r, tt.id, tt.epoch, got)
+		}
+	}
+}

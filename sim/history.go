@@ -305,6 +305,14 @@ func utoa(n uint64) string {
 	return string(b)
 }
 
+// differs reports whether a log that has record id in an epoch has parted from
+// the partition here. The same record may have been written there by two leaders,
+// when its producer sent it again: then the epochs tell them apart, and a follower
+// of one cuts what it has of the other.
+func (r *rec) differs(id uint64, epoch int32) bool {
+	return r.id != 0 && (r.id != id || r.epoch >= 0 && r.epoch != epoch)
+}
+
 // cut forgets what was lost with the end of a partition: an honest loss.
 func (h *history) cut(p *part, end int64) {
 	if int64(len(p.recs)) > end {
