@@ -16,6 +16,8 @@
 //     committed, and is invisible until then.
 //   - Any doubt about what the log holds ends in loading it anew: records that
 //     this runtime did not write, or an append that ends elsewhere than expected.
+//   - What was loaded is served once it is known to be committed: the leader before
+//     may have acknowledged what lies above a watermark that is from long ago.
 //   - When the leadership ends, everything that waits is answered with
 //     NOT_COORDINATOR and the machine is dropped.
 //

@@ -50,6 +50,8 @@ type Runtime struct {
 	load    uint64
 	retryAt model.Instant
 	machine Machine // nil unless Active
+	// loaded is a machine that waits to serve; see begin.
+	loaded Machine
 	// next is the log end as this runtime knows it: where its next record goes.
 	next model.Offset
 	// high is what is committed, as told last.
@@ -89,7 +91,7 @@ func (r *Runtime) Lead(epoch model.LeaderEpoch, out *Out) {
 }
 
 func (r *Runtime) startLoad(out *Out) {
-	r.state, r.retryAt = Loading, model.Never
+	r.state, r.retryAt, r.loaded = Loading, model.Never, nil
 	r.load++
 	out.Load = true
 }
@@ -118,6 +120,7 @@ func (r *Runtime) drop(code Code, out *Out) {
 	if r.machine != nil {
 		r.machine.Close(code, out)
 	}
+	r.loaded = nil
 	r.machine, r.calls, r.writes, r.appending, r.open, r.barriers = nil, nil, nil, nil, nil, nil
 	out.writes, out.Append = nil, nil
 }
@@ -151,8 +154,25 @@ func (r *Runtime) Loaded(now model.Now, load uint64, m Machine, end model.Offset
 	if r.state != Loading || r.load != load {
 		return
 	}
-	r.state, r.machine, r.next = Active, m, end
-	m.Commit(min(r.high, end))
+	r.loaded, r.next = m, end
+	r.begin(now, out)
+}
+
+// begin has the loaded machine serve once all that it was made of is committed. A
+// leader that was just elected may know a high watermark from long ago: what was
+// acknowledged by the one before would be there and not be shown, as if it had
+// been taken back.
+func (r *Runtime) begin(now model.Now, out *Out) {
+	if r.loaded == nil || r.high < r.next && !mutant.On("coord-serves-old-watermark") {
+		return
+	}
+	if r.high > r.next {
+		r.startLoad(out) // somebody has written meanwhile
+		return
+	}
+	m := r.loaded
+	r.state, r.machine, r.loaded = Active, m, nil
+	m.Commit(min(r.high, r.next))
 	m.Begin(now, out)
 	r.proceed(now, out)
 }
@@ -262,6 +282,7 @@ func (r *Runtime) Appended(now model.Now, w *Write, base model.Offset, out *Out)
 func (r *Runtime) Committed(now model.Now, high model.Offset, out *Out) {
 	r.high = high
 	if r.state != Active {
+		r.begin(now, out)
 		return
 	}
 	if high > r.next {

@@ -176,8 +176,41 @@ func TestUnlead(t *testing.T) {
 	r.rt.Done(r.now, open, CodeNone, &r.out)
 	r.rt.Done(r.now, appending, CodeNotLeaderOrFollower, &r.out)
 	r.rt.Loaded(r.now, r.rt.Load()-1, &tape{}, 0, &r.out)
+	r.rt.Committed(r.now, 2, &r.out)
 	r.settle()
-	r.wantTold("commit 0", "begin")
+	r.wantTold("commit 2", "begin")
+}
+
+// A new leader's high watermark may be an old one. What lies above it may have
+// been acknowledged by the leader before, so nobody is served until it has come to
+// the end of what was loaded.
+func TestServesOnceAllIsCommitted(t *testing.T) {
+	r := serving(t)
+	r.rt.Unlead(&r.out)
+	r.rt.Lead(2, &r.out)
+	r.rt.Committed(r.now, 3, &r.out)
+	r.settle()
+	r.load(5)
+	r.call("early", "read")
+	r.want("early", fmt.Sprint(CodeCoordinatorLoadInProgress))
+	r.rt.Committed(r.now, 4, &r.out)
+	if r.settle(); r.rt.State() != Loading {
+		t.Fatalf("%s with the high watermark at 4 of 5", r.rt.State())
+	}
+	r.rt.Committed(r.now, 5, &r.out)
+	r.settle()
+	r.wantTold("commit 5", "begin")
+	r.call("late", "read")
+	r.want("late", "read")
+
+	// One that is beyond what was loaded: there is more in the log.
+	r.rt.Lead(3, &r.out)
+	r.settle()
+	r.load(5)
+	r.rt.Committed(r.now, 6, &r.out)
+	if !r.out.Load || r.rt.State() != Loading {
+		t.Errorf("%s, load %v", r.rt.State(), r.out.Load)
+	}
 }
 
 // Records of somebody else: the log is loaded anew.

@@ -14,6 +14,7 @@ func Names() []Mutant {
 		{"compaction-drop-tombstones", "compaction drops a tombstone before its delete horizon"},
 		{"compaction-forget-sequences", "compaction drops the empty batches that tell a producer's sequence"},
 		{"coord-replay-before-append", "a coordinator takes records into its state before they are in the log"},
+		{"coord-serves-old-watermark", "a coordinator serves before all that it has loaded is known to be committed"},
 		{"coord-visible-before-commit", "a coordinator shows what was appended and is not committed"},
 		{"ctl-active-early", "the controller takes commands before an entry of its own term is applied"},
 		{"ctl-alter-no-cas", "an ISR is changed on the word of a leader that knows an older one"},

@@ -307,8 +307,10 @@ func (m *ReplicaManager) hostOnline(h *Hosted, plog *log.Log, highWatermark mode
 		Durable: plog.RecoveryPoint(), AppendTime: model.NoTimestamp,
 	}
 	if stampsItself(h.topic) {
-		if newest, ok, err := plog.View().MaxTimestamp(plog.LogEnd()); err == nil && ok {
-			found.AppendTime = newest.Timestamp
+		// Of all segments, whatever of them can still be read: a newest record that
+		// was deleted must not let the times begin anew.
+		for _, s := range plog.View().Segments() {
+			found.AppendTime = max(found.AppendTime, s.MaxTimestamp)
 		}
 	}
 	h.core = partition.New(m.deps.Self, plog, m.coreConfig(h.topic), found, now)

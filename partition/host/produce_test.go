@@ -103,6 +103,27 @@ func TestLogAppendTimeSurvivesARestart(t *testing.T) {
 	}
 }
 
+// The newest record may be deleted; the times don't begin anew for that.
+func TestLogAppendTimeSurvivesDeleteRecords(t *testing.T) {
+	n, h := leading(t, map[string]string{"message.timestamp.type": "LogAppendTime"})
+	n.rt.now.Wall = 2_000_000_000_000
+	n.send(h, 1, batchOf(1, -1, 0)).want(t, 0, 0)
+	a := &answers{}
+	h.DeleteRecords(1, model.Never, a, 0)
+	n.stop()
+	n.start()
+	n.register()
+	if h = n.m.Get("t", 0); h.State().LogStart != 1 {
+		t.Fatalf("the log starts at %d", h.State().LogStart)
+	}
+	n.rt.now.Wall = 1_900_000_000_000 // the clock was set back
+	a = n.send(h, 1, batchOf(1, -1, 0))
+	a.want(t, 0, 1)
+	if got := a.produced[0].AppendTime; got != 2_000_000_000_000 {
+		t.Errorf("append time %d, want the last one again", got)
+	}
+}
+
 func TestFetchWaiters(t *testing.T) {
 	n, h := leading(t, nil)
 	a := &answers{}
