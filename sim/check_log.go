@@ -111,16 +111,24 @@ func (r *replica) forget(from, to int64) {
 	}
 }
 
+// progress is how far a producer has come in a log.
+type progress struct {
+	epoch int16
+	seq   int32 // of the last record
+	last  int64 // its offset
+}
+
+// forgotten reports whether a leader need not have known of this when it took a
+// batch at base: all that it tells lies below where the partition has started at
+// some time, and may be on a disk all the same.
+func (l progress) forgotten(base, maxStart int64) bool { return l.last < maxStart && base >= maxStart }
+
 // errCutAway: the rest of the file was truncated away, the next segment begins
 // below.
 var errCutAway = fmt.Errorf("cut away")
 
 // compare reads a replica's files and checks every record and every batch.
 func (r *replica) compare(s *host.State, when string) {
-	type progress struct {
-		epoch int16
-		seq   int32 // of the last record
-	}
 	w, p, m := r.m.world, r.part, r.m
 	producers := make(map[int64]progress)
 	lastEpoch, lastAppend := int32(-1), int64(noTS)
@@ -150,17 +158,19 @@ func (r *replica) compare(s *host.State, when string) {
 		}
 		if h.pid >= 0 {
 			last, known := producers[h.pid]
+			forgotten := known && last.forgotten(h.base, p.maxStart)
+			known = known && !forgotten
 			next := int32(0)
 			if known && last.epoch == h.pepoch {
 				next = last.seq + 1
 			}
 			// A deposed leader that has not heard of the next takes what comes.
 			deposed := h.base >= int64(s.HighWatermark) && p.reignedAfter(h.epoch)
-			anyFirst := !known && (start > 0 || p.lost || w.loose[h.pid] || deposed)
+			anyFirst := !known && (start > 0 || p.lost || w.loose[h.pid] || deposed || forgotten)
 			if known && h.pepoch < last.epoch || h.seq != next && !anyFirst {
 				w.fail(7, "%s: %v: producer %d epoch %d sequence %d at offset %d of broker %d, want %d (epoch before %d)", when, p.tp, h.pid, h.pepoch, h.seq, h.base, m.id, next, last.epoch)
 			}
-			producers[h.pid] = progress{h.pepoch, h.seq + h.count - 1}
+			producers[h.pid] = progress{h.pepoch, h.seq + h.count - 1, h.last}
 		}
 		r.batches = append(r.batches, stored{h.base, h.last, h.epoch, h.crc})
 		return h.each(func(g gotRecord) error {

@@ -135,3 +135,17 @@ func TestSameRecordOfTwoLeaders(t *testing.T) {
 		}
 	}
 }
+
+// A producer whose batches all lie below the log start is unknown to a leader that
+// has only what lies above; a log that still has them on its disk shows a gap.
+func TestForgottenProducer(t *testing.T) {
+	l := progress{last: 40}
+	for _, tt := range []struct {
+		base, maxStart int64
+		want           bool
+	}{{41, 0, false}, {41, 40, false}, {41, 41, true}, {50, 41, true}, {41, 50, false}} {
+		if got := l.forgotten(tt.base, tt.maxStart); got != tt.want {
+			t.Errorf("a batch at %d, the log once started at %d: %v", tt.base, tt.maxStart, got)
+		}
+	}
+}
