@@ -80,6 +80,8 @@ func Arrows() []Arrow {
 			"which segments to clean is chosen over numbers; copying is the host's"},
 		{"log/checkpoint", []string{"internal/vfs", "log/epoch"}, []string{},
 			"small files of the log directory, and nothing of what is done with them"},
+		{"log/scan", []string{"internal/vfs", "protocol/record"}, []string{},
+			"batches are found without knowing what they are looked for"},
 		{"log/dump", []string{"internal/vfs", "protocol/record", "log/...", "controller/metadata"}, []string{kmsg},
 			"a file is shown as it lies on the disk, without a running broker"},
 		{"log/logtest", []string{"internal/vfs/...", "protocol/record", "log/..."}, []string{},

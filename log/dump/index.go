@@ -1,34 +1,36 @@
 package dump
 
 import (
-	"encoding/binary"
 	"errors"
 	"io/fs"
 
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
-)
-
-// Sizes of index entries, in bytes.
-const (
-	offsetEntrySize = 8
-	timeEntrySize   = 12
-	txnEntrySize    = 34
+	"github.com/tidemark/tidemark/log/scan"
 )
 
 // index reads an index file and opens the segment beside it. The source is nil
 // if there is none; that is told.
-func (d *dumper) index() (b []byte, src *source, err error) {
+func (d *dumper) index() (b []byte, src *scan.Source, err error) {
 	b, err = vfs.ReadFile(d.fs, d.path)
 	if err != nil {
 		return nil, nil, err
 	}
-	src, err = openSource(d.fs, d.sibling(logSuffix))
+	src, err = scan.Open(d.fs, d.sibling(logSuffix))
 	if errors.Is(err, fs.ErrNotExist) {
 		d.out.note(-1, "no segment beside it: entries can't be compared")
 		return b, nil, nil
 	}
 	return b, src, err
+}
+
+// walk goes through the batches of a segment from its beginning; nil if there is
+// no segment.
+func (d *dumper) walk(src *scan.Source) *scan.Walker {
+	if src == nil {
+		return nil
+	}
+	return scan.NewWalker(src, d.name.base-1)
 }
 
 // entries cuts b into entries and calls fn with each, up to the zeros that
@@ -87,17 +89,16 @@ func (d *dumper) offsetIndex() (err error) {
 		return err
 	}
 	if src != nil {
-		defer func() { err = errors.Join(err, src.close()) }()
+		defer func() { err = errors.Join(err, src.Close()) }()
 	}
 	lastOffset, lastPos := model.NoOffset, int64(-1)
-	return d.entries(b, offsetEntrySize, true, func(i int, e []byte) error {
-		offset := d.name.base + model.Offset(int32(binary.BigEndian.Uint32(e)))
-		pos := int64(binary.BigEndian.Uint32(e[4:]))
+	return d.entries(b, scan.OffsetEntrySize, true, func(i int, e []byte) error {
+		offset, pos := scan.DecodeOffsetEntry(d.name.base, e)
 		d.out.begin("offsetEntry", "")
 		d.out.num("offset", int64(offset))
 		d.out.num("position", pos)
 		d.out.end()
-		at := int64(i * offsetEntrySize)
+		at := int64(i * scan.OffsetEntrySize)
 		if offset <= lastOffset || pos <= lastPos {
 			d.out.found(at, "offset %d at position %d does not rise above %d at %d", offset, pos, lastOffset, lastPos)
 		}
@@ -106,15 +107,15 @@ func (d *dumper) offsetIndex() (err error) {
 	})
 }
 
-func (d *dumper) matchOffset(src *source, at int64, offset model.Offset, pos int64) error {
+func (d *dumper) matchOffset(src *scan.Source, at int64, offset model.Offset, pos int64) error {
 	if src == nil {
 		return nil
 	}
-	if pos >= src.size {
-		d.out.found(at, "position %d lies outside the segment of %d bytes", pos, src.size)
+	if pos >= src.Size() {
+		d.out.found(at, "position %d lies outside the segment of %d bytes", pos, src.Size())
 		return nil
 	}
-	batch, why, err := src.batch(pos)
+	batch, why, err := src.Batch(pos)
 	switch {
 	case err != nil:
 		return err
@@ -133,35 +134,34 @@ func (d *dumper) timeIndex() (err error) {
 	if err != nil {
 		return err
 	}
-	w := &walker{src: src, last: d.name.base - 1}
+	w := d.walk(src)
 	if src != nil {
-		defer func() { err = errors.Join(err, src.close()) }()
+		defer func() { err = errors.Join(err, src.Close()) }()
 	}
 	lastOffset, lastTime := model.NoOffset, model.Timestamp(-1)
-	return d.entries(b, timeEntrySize, true, func(i int, e []byte) error {
-		ts := model.Timestamp(binary.BigEndian.Uint64(e))
-		offset := d.name.base + model.Offset(int32(binary.BigEndian.Uint32(e[8:])))
+	return d.entries(b, scan.TimeEntrySize, true, func(i int, e []byte) error {
+		ts, offset := scan.DecodeTimeEntry(d.name.base, e)
 		d.out.begin("timeEntry", "")
 		d.out.num("timestamp", int64(ts))
 		d.out.num("offset", int64(offset))
 		d.out.end()
-		at := int64(i * timeEntrySize)
+		at := int64(i * scan.TimeEntrySize)
 		if ts <= lastTime || offset < lastOffset {
 			d.out.found(at, "timestamp %d at offset %d does not rise above %d at %d", ts, offset, lastTime, lastOffset)
 		}
 		if offset < lastOffset {
-			w = &walker{src: src, last: d.name.base - 1}
+			w = d.walk(src)
 		}
 		lastOffset, lastTime = offset, ts
 		return d.matchTime(w, at, offset, ts)
 	})
 }
 
-func (d *dumper) matchTime(w *walker, at int64, offset model.Offset, ts model.Timestamp) error {
-	if w.src == nil {
+func (d *dumper) matchTime(w *scan.Walker, at int64, offset model.Offset, ts model.Timestamp) error {
+	if w == nil {
 		return nil
 	}
-	f, ok, err := w.seek(offset)
+	f, ok, err := w.Seek(offset)
 	switch {
 	case err != nil:
 		return err

@@ -1,31 +1,31 @@
 package dump
 
 import (
-	"errors"
 	"strconv"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log/scan"
 	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // records shows the records of a batch as far as they can be decoded.
-func (d *dumper) records(f placed) {
+func (d *dumper) records(f scan.Placed) {
 	last := f.BaseOffset() - 1
 	err := f.Each(record.DefaultDecompressedMax, func(r *record.Record) error {
 		d.record(f, r)
 		if r.Offset <= last || r.Offset > f.LastOffset() {
-			d.out.found(f.pos, "record at offset %d follows %d in a batch of %d to %d",
+			d.out.found(f.Pos, "record at offset %d follows %d in a batch of %d to %d",
 				r.Offset, last, f.BaseOffset(), f.LastOffset())
 		}
 		last = r.Offset
 		return nil
 	})
 	if err != nil {
-		d.out.found(f.pos, "records: %s", reason(err))
+		d.out.found(f.Pos, "records: %s", scan.Reason(err))
 	}
 }
 
-func (d *dumper) record(f placed, r *record.Record) {
+func (d *dumper) record(f scan.Placed, r *record.Record) {
 	p := &d.out
 	p.begin("record", "| ")
 	p.num("offset", int64(r.Offset))
@@ -64,7 +64,7 @@ func (d *dumper) control(r *record.Record) {
 	m, ok, err := record.DecodeMarker(r.Key, r.Value)
 	switch {
 	case err != nil:
-		d.out.str("controlError", reason(err))
+		d.out.str("controlError", scan.Reason(err))
 	case ok:
 		d.out.str("endTxnMarker", m.Type.String())
 		d.out.num("coordinatorEpoch", int64(m.CoordinatorEpoch))
@@ -79,13 +79,4 @@ func size(b []byte) int64 {
 		return -1
 	}
 	return int64(len(b))
-}
-
-// reason is an error without the position that a finding states itself.
-func reason(err error) string {
-	var c *record.CorruptError
-	if errors.As(err, &c) {
-		return c.Why
-	}
-	return err.Error()
 }

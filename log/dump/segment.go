@@ -4,18 +4,19 @@ import (
 	"errors"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log/scan"
 	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // segment shows the batches of a segment or of a metadata snapshot.
 func (d *dumper) segment() (err error) {
-	src, err := openSource(d.fs, d.path)
+	src, err := scan.Open(d.fs, d.path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, src.close()) }()
+	defer func() { err = errors.Join(err, src.Close()) }()
 	if d.name.epoch == model.NoEpoch {
-		d.cutOff(src.size)
+		d.cutOff(src.Size())
 	}
 	// A metadata snapshot has offsets of its own, below the one in its name.
 	floor := d.name.base - 1
@@ -23,9 +24,10 @@ func (d *dumper) segment() (err error) {
 		floor = -1
 	}
 	s := shown{last: floor, epoch: model.NoEpoch}
-	w := walker{src: src, last: floor, skipped: func(pos, n int64, why string) { d.skipped(src, pos, n, why) }}
+	w := scan.NewWalker(src, floor)
+	w.Skipped = func(pos, n int64, why string) { d.skipped(src, pos, n, why) }
 	for {
-		f, ok, err := w.next()
+		f, ok, err := w.Next()
 		if err != nil || !ok {
 			return err
 		}
@@ -38,36 +40,19 @@ func (d *dumper) segment() (err error) {
 }
 
 // skipped tells of bytes that are no batch.
-func (d *dumper) skipped(src *source, pos, n int64, why string) {
+func (d *dumper) skipped(src *scan.Source, pos, n int64, why string) {
 	switch {
-	case pos+n < src.size:
+	case pos+n < src.Size():
 		d.out.found(pos, "%s; %d bytes skipped", why, n)
-	case zeros(src, pos):
+	case src.Zeros(pos):
 		d.out.found(pos, "%d zero bytes at the end", n)
 	default:
 		d.out.found(pos, "%d invalid bytes at the end: %s", n, why)
 	}
 }
 
-// zeros reports whether the file holds nothing but zeros from pos on.
-func zeros(src *source, pos int64) bool {
-	for pos < src.size {
-		b, err := src.bytes(pos, windowBytes)
-		if err != nil {
-			return false
-		}
-		for _, c := range b {
-			if c != 0 {
-				return false
-			}
-		}
-		pos += int64(len(b))
-	}
-	return true
-}
-
 // batch shows the header of a batch.
-func (d *dumper) batch(f placed) {
+func (d *dumper) batch(f scan.Placed) {
 	p := &d.out
 	p.begin("batch", "")
 	p.num("baseOffset", int64(f.BaseOffset()))
@@ -81,13 +66,13 @@ func (d *dumper) batch(f placed) {
 	p.flag("isTransactional", f.IsTransactional())
 	p.flag("isControl", f.IsControl())
 	p.optional("deleteHorizonMs", int64(f.BaseTimestamp()), f.HasDeleteHorizon())
-	p.num("position", f.pos)
+	p.num("position", f.Pos)
 	p.time(f.TimestampType(), f.MaxTimestamp())
 	p.num("size", int64(len(f.Batch)))
 	p.num("magic", int64(f.Magic()))
 	p.str("compresscodec", f.Codec().String())
 	p.num("crc", int64(f.CRC()))
-	p.flag("isvalid", f.valid)
+	p.flag("isvalid", f.Valid)
 	p.end()
 }
 
@@ -109,22 +94,22 @@ type shown struct {
 }
 
 // judge tells what is wrong with a batch and its place.
-func (d *dumper) judge(f placed, s *shown) {
+func (d *dumper) judge(f scan.Placed, s *shown) {
 	switch {
-	case !f.valid:
-		d.out.found(f.pos, "crc is %d, bytes hash to %d", f.CRC(), f.crc)
+	case !f.Valid:
+		d.out.found(f.Pos, "crc is %d, bytes hash to %d", f.CRC(), f.Sum)
 	case f.BaseOffset() <= s.last && s.any:
-		d.out.found(f.pos, "base offset %d is not above %d, the last offset before it", f.BaseOffset(), s.last)
+		d.out.found(f.Pos, "base offset %d is not above %d, the last offset before it", f.BaseOffset(), s.last)
 	case f.BaseOffset() <= s.last:
-		d.out.found(f.pos, "base offset %d is below the segment's base %d", f.BaseOffset(), s.last+1)
+		d.out.found(f.Pos, "base offset %d is below the segment's base %d", f.BaseOffset(), s.last+1)
 	case f.BaseOffset() > s.last+1 && s.any:
-		d.out.note(f.pos, "offset %d is followed by %d", s.last, f.BaseOffset())
+		d.out.note(f.Pos, "offset %d is followed by %d", s.last, f.BaseOffset())
 	}
-	if !f.valid {
+	if !f.Valid {
 		return // nothing in it can be trusted
 	}
 	if f.LeaderEpoch() < s.epoch {
-		d.out.found(f.pos, "leader epoch %d follows %d", f.LeaderEpoch(), s.epoch)
+		d.out.found(f.Pos, "leader epoch %d follows %d", f.LeaderEpoch(), s.epoch)
 	}
 	s.last, s.epoch, s.any = max(s.last, f.LastOffset()), max(s.epoch, f.LeaderEpoch()), true
 }
