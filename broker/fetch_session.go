@@ -18,7 +18,8 @@ func (p *pendingFetch) outcome(it *fetchItem) host.FetchOutcome {
 	return host.FetchOutcome{
 		Code: a.Code, HighWatermark: a.HighWatermark, LogStart: a.LogStartOffset,
 		Bytes: it.region.Len(), Diverging: a.Diverging.Epoch >= 0, Redirected: a.PreferredReadReplica >= 0,
-		AtEnd: p.ctx.Incremental() && p.restsAt(it),
+		Lacking: it.poll && p.replica.lacks(it),
+		AtEnd:   p.ctx.Incremental() && p.restsAt(it),
 	}
 }
 
@@ -30,7 +31,7 @@ func (p *pendingFetch) restsAt(it *fetchItem) bool {
 	if it.h == nil || !it.poll || p.rack != "" || it.part.Watched() != it.h {
 		return false
 	}
-	return p.replica.id < 0 || it.part.Leased() && !p.replica.lacksHighWatermark(it)
+	return p.replica.id < 0 || it.part.Leased() && !p.replica.lacks(it)
 }
 
 // watch has the partitions that are read to their end tell the session when

@@ -23,7 +23,7 @@ import (
 // A follower's fetch (a replica id of its own) says where the follower's log ends:
 // what is below that it has. It is given what the leader's log has, up to its end,
 // and waits too, but not while it lacks the leader's high watermark (KIP-1166,
-// v18). A broker epoch below the registered one is refused (KIP-903, v15). A
+// v18) or log start: those it is told until it says that it has them. A broker epoch below the registered one is refused (KIP-903, v15). A
 // consumer that names its rack (v11) is sent to a replica there, if the operator
 // set replica.selector.class (KIP-392); followers serve consumers from version 11.
 //

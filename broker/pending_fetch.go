@@ -104,7 +104,7 @@ func (p *pendingFetch) shouldWait(bytes int) bool {
 		if it.answer.Code != protocol.CodeNone || it.answer.Diverging.Epoch >= 0 || it.answer.PreferredReadReplica >= 0 {
 			return false
 		}
-		if p.replica.lacksHighWatermark(it) {
+		if p.replica.lacks(it) {
 			return false
 		}
 		// Data on a segment that is no longer written will not grow, and an
@@ -198,7 +198,7 @@ func (p *pendingFetch) enough() bool {
 		s := it.h.State()
 		bounds := p.bounds(s, it.part)
 		it.seen = s
-		if bounds.Code != protocol.CodeNone || bounds.Diverging.Epoch >= 0 || p.replica.lacksHighWatermark(it) {
+		if bounds.Code != protocol.CodeNone || bounds.Diverging.Epoch >= 0 || p.replica.lacks(it) {
 			return true
 		}
 		if it.part.Offset < bounds.End {

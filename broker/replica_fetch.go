@@ -95,10 +95,11 @@ func (p *pendingFetch) bounds(s *host.State, part *host.FetchPartition) host.Fet
 	return b
 }
 
-// lacksHighWatermark reports whether a follower has said that it knows a lower
-// high watermark than there is. Source: KIP-1166.
-func (f *replicaFetch) lacksHighWatermark(it *fetchItem) bool {
-	return f.id >= 0 && it.seen != nil && it.part.HighWatermark < it.seen.HighWatermark
+// lacks reports whether a follower has said that it knows a lower high watermark
+// or log start than there is. Source: KIP-1166, for the former. One that does not
+// have our log start may not join the in-sync set.
+func (f *replicaFetch) lacks(it *fetchItem) bool {
+	return f.id >= 0 && it.seen != nil && (it.part.HighWatermark < it.seen.HighWatermark || it.part.LogStart < it.seen.LogStart)
 }
 
 // waitForHighWatermarks registers a follower's parked fetch for the high

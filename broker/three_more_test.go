@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -218,5 +219,36 @@ func TestFollowerFetch(t *testing.T) {
 	}
 	if p, took := ask(2, brokerEpoch, 10, 7, epoch, 5000); p.ErrorCode != 0 || p.HighWatermark != 10 || took > 2*time.Second {
 		t.Errorf("behind in the high watermark: code %d, %d, after %v, want at once", p.ErrorCode, p.HighWatermark, took)
+	}
+
+	// Within a session. What it is told beside where to cut its log counts for
+	// nothing: it uses the end of its log only.
+	if r := rawDial(t, c.nodes[1]).call(deleteRecords("orders", map[int32]int64{0: 3}), 2).(*kmsg.DeleteRecordsResponse); r.Topics[0].Partitions[0].ErrorCode != 0 {
+		t.Fatalf("records can't be deleted: %+v", r)
+	}
+	s := &session{c: rawDial(t, c.nodes[1]), v: 18}
+	follow := func(offset, high, start int64) *kmsg.FetchResponse {
+		rt := fetchTopic("orders", fetchPart(0, offset, 1<<20))
+		rt.TopicID = id
+		p := &rt.Partitions[0]
+		p.CurrentLeaderEpoch, p.LastFetchedEpoch, p.HighWatermark, p.LogStartOffset = epoch, 0, high, start
+		req := fetchAll(rt)
+		req.ReplicaState.ID, req.ReplicaState.Epoch, req.MinBytes = 2, brokerEpoch, 1
+		req.SessionID, req.SessionEpoch = s.id, s.epoch
+		s.epoch++
+		return s.c.fetched(req, s.v)
+	}
+	r := follow(50, 5, 0)
+	if s.id = r.SessionID; s.id == 0 || r.Topics[0].Partitions[0].DivergingEpoch.EndOffset != 10 {
+		t.Fatalf("behind the leader's end: %+v", r)
+	}
+	for _, tc := range []struct{ high, start int64 }{{5, 3}, {5, 3}, {10, 0}, {10, 0}} {
+		r := follow(10, tc.high, tc.start)
+		if !slices.Equal(answered(r), []int32{0}) || r.Topics[0].Partitions[0].HighWatermark != 10 || r.Topics[0].Partitions[0].LogStartOffset != 3 {
+			t.Errorf("it knows the high watermark %d and the log start %d: %+v", tc.high, tc.start, r)
+		}
+	}
+	if r := follow(10, 10, 3); len(answered(r)) > 0 {
+		t.Errorf("it knows all: %+v", r)
 	}
 }

@@ -85,6 +85,11 @@ type FetchOutcome struct {
 	Bytes int
 	// Diverging and Redirected (a preferred read replica) are always told.
 	Diverging, Redirected bool
+	// Lacking: a follower has said that it doesn't know this high watermark or log
+	// start, which is told until it does. That it was told once counts for nothing:
+	// it uses neither of an answer by which it has to cut its log, nor of one that
+	// its disk refuses.
+	Lacking bool
 	// AtEnd: there was nothing to read, and the partition's watch is told when
 	// there is; a follower has, beside, a lease.
 	AtEnd bool
@@ -93,12 +98,12 @@ type FetchOutcome struct {
 // resting says whether the partition need not be looked at again until its watch
 // says so.
 func (p *FetchPartition) resting(o *FetchOutcome) bool {
-	return o.AtEnd && o.Code == 0 && o.Bytes == 0 && !o.Diverging && !o.Redirected
+	return o.AtEnd && o.Code == 0 && o.Bytes == 0 && !o.Diverging && !o.Redirected && !o.Lacking
 }
 
 // hasNews says what news would, and remembers nothing.
 func (p *FetchPartition) hasNews(o *FetchOutcome) bool {
-	return o.Bytes > 0 || o.Diverging || o.Redirected || o.Code != 0 ||
+	return o.Bytes > 0 || o.Diverging || o.Redirected || o.Lacking || o.Code != 0 ||
 		p.sentHighWatermark != o.HighWatermark || p.sentLogStart != o.LogStart
 }
 
@@ -106,7 +111,7 @@ func (p *FetchPartition) hasNews(o *FetchOutcome) bool {
 // error forgets the high watermark, so that the partition is sent once more when
 // the error has cleared. The last stable offset alone is no news.
 func (p *FetchPartition) news(o *FetchOutcome) bool {
-	told := o.Bytes > 0 || o.Diverging || o.Redirected
+	told := o.Bytes > 0 || o.Diverging || o.Redirected || o.Lacking
 	if p.sentHighWatermark != o.HighWatermark {
 		p.sentHighWatermark, told = o.HighWatermark, true
 	}

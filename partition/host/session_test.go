@@ -115,10 +115,13 @@ func TestSessionIncrements(t *testing.T) {
 	step("a diverging epoch", 10, nil, 2)
 	outcome[2] = FetchOutcome{LogStart: 2, Redirected: true}
 	step("a preferred replica", 11, nil, 2)
+	outcome[2] = FetchOutcome{LogStart: 2, Lacking: true}
+	step("a follower lacks it", 12, nil, 2)
+	step("and is told until it doesn't", 13, nil, 2)
 	outcome[2] = FetchOutcome{LogStart: 2}
-	step("one is added, one forgotten", 12, fetchOf(12, id, 12, map[int32]int64{7: 3}, 1), 7)
+	step("one is added, one forgotten", 14, fetchOf(12, id, 14, map[int32]int64{7: 3}, 1), 7)
 	outcome[1] = FetchOutcome{HighWatermark: 50}
-	step("the forgotten one is not read", 13, nil)
+	step("the forgotten one is not read", 15, nil)
 }
 
 func TestSessionOrderIsFair(t *testing.T) {
