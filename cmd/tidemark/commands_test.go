@@ -80,7 +80,11 @@ func linesWith(text, part string) string {
 }
 
 func (s *shell) write(name string, data []byte) {
-	if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o644); err != nil {
+	path := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
 		s.t.Fatal(err)
 	}
 }

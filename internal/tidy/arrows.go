@@ -84,6 +84,8 @@ func Arrows() []Arrow {
 			"batches are found without knowing what they are looked for"},
 		{"log/dump", []string{"internal/vfs", "protocol/record", "log/...", "controller/metadata"}, []string{kmsg},
 			"a file is shown as it lies on the disk, without a running broker"},
+		{"log/verify", []string{"internal/vfs", "protocol/record", "log/..."}, []string{},
+			"a log is judged as it lies on the disk, without a running broker"},
 		{"log/logtest", []string{"internal/vfs/...", "protocol/record", "log/..."}, []string{},
 			"help for tests of the log needs no more than the log"},
 

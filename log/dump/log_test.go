@@ -2,57 +2,20 @@ package dump_test
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
-	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/dump"
+	"github.com/tidemark/tidemark/log/logtest"
 	"github.com/tidemark/tidemark/protocol/record"
 )
 
-// ownLog makes the directory of a log of ours with several segments, indexes,
-// an aborted transaction and a clean end.
-func ownLog(t *testing.T) *memfs.FS {
+func sample(t *testing.T) *memfs.FS {
 	t.Helper()
 	fs := memfs.New()
-	now := model.Now{Wall: 1_700_000_000_000}
-	l, _, err := log.Open(log.Options{
-		FS: fs, Dir: "t-0", Partition: model.TopicPartition{Topic: "t"}, Now: now,
-		Config: log.Config{SegmentBytes: 700, IndexBytes: 1000, IndexIntervalBytes: 0},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	add := func(o record.Options, fill func(b *record.Builder)) {
-		o.BaseOffset = l.LogEnd()
-		b := record.NewBuilder(o)
-		fill(b)
-		if _, err := l.Append(now, b.Build()); err != nil {
-			t.Fatal(err)
-		}
-		now.Wall += 10
-	}
-	for i := range 30 {
-		plain := record.Options{LeaderEpoch: model.LeaderEpoch(i / 10), Codec: record.Codec(i % 5)}
-		add(plain, func(b *record.Builder) {
-			for j := range 3 {
-				b.Append(now.Wall, fmt.Appendf(nil, "k%d", j), bytes.Repeat([]byte("v"), 20))
-			}
-		})
-		txn := record.Options{
-			LeaderEpoch: plain.LeaderEpoch, ProducerID: 7, BaseSequence: model.Sequence(i), Transactional: true,
-		}
-		add(txn, func(b *record.Builder) { b.Append(now.Wall, nil, []byte("t")) })
-		if i%3 == 2 {
-			txn.Control, txn.BaseSequence = true, model.NoSequence
-			add(txn, func(b *record.Builder) { b.AppendMarker(now.Wall, record.Marker{Type: record.Abort}) })
-		}
-	}
-	if err := l.Close(true); err != nil {
+	if err := logtest.Sample(fs, "t-0"); err != nil {
 		t.Fatal(err)
 	}
 	return fs
@@ -61,7 +24,7 @@ func ownLog(t *testing.T) *memfs.FS {
 // TestOwnLogIsClean: a log that we wrote has every kind of file, and the
 // dump's checks, made apart from the log's code, find nothing wrong.
 func TestOwnLogIsClean(t *testing.T) {
-	fs := ownLog(t)
+	fs := sample(t)
 	var out bytes.Buffer
 	found, err := dump.Run(fs, []string{"t-0"}, dump.Options{Deep: true}, &out)
 	if err != nil || found {
@@ -86,7 +49,7 @@ func TestOwnLogIsClean(t *testing.T) {
 // log. What the file's own format, or the file beside it, can't tell apart is
 // listed here, and nothing else.
 func TestEveryFlippedBitIsFound(t *testing.T) {
-	fs := ownLog(t)
+	fs := sample(t)
 	names, err := fs.List("t-0")
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func (d *dumper) matchSeal(s scan.Seal) {
 	case info.Size > s.Size && s.Final:
 		d.out.note(scan.SealPosSize, "the last %d bytes of the segment were cut off", info.Size-s.Size)
 	case info.Size > s.Size:
-		// The segment that is being written is scan.Seal at each checkpoint.
+		// The segment that is being written is sealed at each checkpoint.
 		d.out.note(scan.SealPosSize, "the segment has grown to %d bytes since", info.Size)
 		return
 	}
