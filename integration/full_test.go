@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -36,6 +39,26 @@ func smallDisk(t *testing.T, mib string) string {
 		}
 	})
 	return dir
+}
+
+// fillUp takes the last byte of a file system and returns what to remove.
+func fillUp(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "ballast")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, size := range []int{1 << 20, 4096, 512} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	return path
 }
 
 // ballast fills a file system up to some room and returns what to remove.
@@ -302,5 +325,61 @@ func TestFullDiskOfAFollower(t *testing.T) {
 		c.awaitISR(p, 3)
 	}
 	t.Logf("in sync %s after space was freed", time.Since(freed).Round(time.Millisecond))
+	w.check()
+}
+
+// TestFullDiskOfAVoter: a node whose metadata log meets a full disk stays up. It
+// gives up the active controller's office if it had it, learns what the others
+// decide and leads partitions by it, and votes again when there is space.
+func TestFullDiskOfAVoter(t *testing.T) {
+	t.Parallel()
+	own := map[int][]string{}
+	disks := map[int]string{}
+	for id := 1; id <= 3; id++ {
+		disks[id] = smallDisk(t, "24")
+		own[id] = []string{"metadata.log.dir=" + filepath.Join(disks[id], "meta")}
+	}
+	c := startCluster(t, clusterSpec{own: own})
+	w := c.work(c.create("before", 3, nil), workSpec{idempotent: 2, consumers: 1, every: 5 * time.Millisecond})
+	full := c.awaitController()
+	said := func(what string) bool { return strings.Contains(full.p.Stderr.String(), what) }
+	heavy := fillUp(t, disks[full.id])
+	n := 0
+	eventually(t, 60*time.Second, "the voter on the full disk stands aside", func() bool {
+		n++
+		c.create(fmt.Sprintf("more-%d", n), 1, nil)
+		return said("no room for the metadata log")
+	})
+	other := c.awaitController(int32(full.id))
+	t.Logf("aside after %d topics, node %d is the controller", n, other.id)
+	var rest []int32
+	for id := int32(1); id <= 3; id++ {
+		if id != int32(full.id) {
+			rest = append(rest, id)
+		}
+	}
+	led := c.create("led-there", 2, append([]int32{int32(full.id)}, rest...))
+	for _, p := range led {
+		if s := c.awaitISR(p, 3); s.leader != int32(full.id) {
+			t.Errorf("%v is led by node %d", p, s.leader)
+		}
+	}
+	during := c.work(led, workSpec{idempotent: 1, consumers: 1, every: 5 * time.Millisecond})
+	during.flowsEverywhere()
+	during.check()
+	w.flowsEverywhere()
+	if !full.running() {
+		t.Fatal("the node with the full disk ended")
+	}
+	if err := os.Remove(heavy); err != nil {
+		t.Fatal(err)
+	}
+	freed := time.Now()
+	eventually(t, 30*time.Second, "it votes again", func() bool { return said("there is room for metadata again") })
+	t.Logf("a voter again %s after space was freed", time.Since(freed).Round(time.Millisecond))
+	// With another one gone its vote is needed.
+	other.kill()
+	c.create("after", 1, []int32{int32(full.id)})
+	other.start()
 	w.check()
 }

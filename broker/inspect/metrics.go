@@ -143,6 +143,7 @@ func (p *Parts) collectQuorum(s *metrics.Sink, d *quorum.Description) {
 	s.Count(quorumEpoch, int64(d.Epoch))
 	s.Count(quorumHighWatermark, int64(d.HighWatermark))
 	s.Count(quorumVoters, int64(len(d.Voters)))
+	s.Flag(quorumAside, d.Aside)
 	for i := range d.Voters {
 		if v := &d.Voters[i]; v.LogEndOffset != model.NoOffset {
 			s.Count(quorumLogEnd, int64(v.LogEndOffset), strconv.Itoa(int(v.Node)))

@@ -137,6 +137,7 @@ const (
 	quorumHighWatermark
 	quorumVoters
 	quorumLogEnd
+	quorumAside
 
 	activeController
 	activeBrokers
@@ -293,6 +294,7 @@ var table = [...]metrics.Metric{
 	quorumHighWatermark: {Name: "kafka_server_raft_metrics_high_watermark", Kind: metrics.Gauge, Help: "End of the committed metadata log"},
 	quorumVoters:        {Name: "kafka_server_raft_metrics_number_of_voters", Kind: metrics.Gauge, Help: "Members of the metadata quorum"},
 	quorumLogEnd:        {Name: "tidemark_quorum_log_end_offset", Kind: metrics.Gauge, Labels: []string{"node"}, Help: "End of a voter's metadata log, as the leader knows it"},
+	quorumAside:         {Name: "tidemark_quorum_aside", Kind: metrics.Gauge, Help: "1 on a voter that takes no part because the disk of its metadata log is full"},
 
 	activeController:   {Name: "kafka_controller_kafkacontroller_activecontrollercount", Kind: metrics.Gauge, Help: "1 on the active controller, 0 elsewhere"},
 	activeBrokers:      {Name: "kafka_controller_kafkacontroller_activebrokercount", Kind: metrics.Gauge, Help: "Brokers that may lead"},

@@ -110,9 +110,11 @@ func (n *Node) checkIdentity(m *metadata.Image) (metadata.DirectoryID, error) {
 	if v != nil && (own == v.Directory || own == metadata.DirectoryID{}) {
 		return v.Directory, nil
 	}
-	conf, err := n.store.confState()
-	if err != nil {
-		return own, err
+	var conf *raftpb.ConfState
+	if n.store != nil { // else the disk could not be taken up
+		if conf, err = n.store.confState(); err != nil {
+			return own, err
+		}
 	}
 	if own != (metadata.DirectoryID{}) && slices.Contains(conf.GetLearners(), metadata.RaftID(o.NodeID, own)) {
 		return own, nil

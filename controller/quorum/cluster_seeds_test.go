@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -50,13 +51,13 @@ func TestSeeds(t *testing.T) {
 
 // tally counts what happened.
 type tally struct {
-	seeds, events, acked, unknown, crashes, powers, stalls, cuts, disks, elections, wiped, changes, confirmed int
-	virtual                                                                                                   model.Instant
+	seeds, events, acked, unknown, crashes, powers, stalls, cuts, disks, elections, wiped, changes, confirmed, full, aside int
+	virtual                                                                                                                model.Instant
 }
 
 func (s *tally) String() string {
-	return fmt.Sprintf("%d seeds, %d events, %.0f s of virtual time: %d commands acknowledged, %d unknown, %d elections, %d kills, %d power losses, %d stalls, %d cuts, %d disk faults, %d disks wiped, %d changes of the voter set, %d confirmed reads",
-		s.seeds, s.events, float64(s.virtual)/1e9, s.acked, s.unknown, s.elections, s.crashes, s.powers, s.stalls, s.cuts, s.disks, s.wiped, s.changes, s.confirmed)
+	return fmt.Sprintf("%d seeds, %d events, %.0f s of virtual time: %d commands acknowledged, %d unknown, %d elections, %d kills, %d power losses, %d stalls, %d cuts, %d disk faults, %d disks wiped, %d changes of the voter set, %d confirmed reads, %d disks run full, %d voters aside",
+		s.seeds, s.events, float64(s.virtual)/1e9, s.acked, s.unknown, s.elections, s.crashes, s.powers, s.stalls, s.cuts, s.disks, s.wiped, s.changes, s.confirmed, s.full, s.aside)
 }
 
 // nemesis is what a seed lets happen, and how often.
@@ -99,6 +100,9 @@ func runSeed(t testing.TB, seed uint64, sum *tally) *cluster {
 	}
 	n.end = model.Instant(15_000+rng.IntN(15_000)) * ms
 	n.next()
+	if full := rand.New(rand.NewPCG(seed, 78)); full.IntN(2) == 0 {
+		n.fillDisks(full)
+	}
 	c.run(n.end)
 	c.settle()
 	sum.seeds++
@@ -371,6 +375,33 @@ func (n *nemesis) failDisk(m *simNode) {
 			n.restart(m, model.Instant(c.rng.Int64N(int64(1000*ms))))
 		}
 	})
+}
+
+// fillDisks lets disks run full and have room again, with chance of its own.
+func (n *nemesis) fillDisks(rng *rand.Rand) {
+	c := n.c
+	c.after(model.Instant(rng.Int64N(int64(3000*ms))), func() {
+		if c.calm {
+			return
+		}
+		n.sum.full++
+		m := c.all[rng.IntN(len(c.all))]
+		m.fill(c.t, rng.Int64N(1500))
+		c.after(model.Instant(rng.Int64N(int64(4000*ms))), func() {
+			if !c.calm {
+				n.sum.aside += btoi(m.node != nil && m.aside())
+				m.empty()
+			}
+		})
+		n.fillDisks(rng)
+	})
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // TestSameSeedSameRun: a seed is one course of events.

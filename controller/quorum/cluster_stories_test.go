@@ -815,6 +815,49 @@ func TestRemovedWhileAway(t *testing.T) {
 	c.check()
 }
 
+// TestForgottenLearner: a node that is left behind as a learner, since the leader
+// that was adding it is gone and the next has taken that back, finds out and
+// follows on, and can be added again.
+func TestForgottenLearner(t *testing.T) {
+	c := seeded(t, 72, 3)
+	c.startAll()
+	if c.leader().id == 3 {
+		c.leader().crash(false)
+		c.settle()
+	}
+	left := c.at(3)
+	dir, _ := left.node.Identity()
+	if code := c.member(removeVoter(3, dir)); code != 0 {
+		t.Fatalf("code %d", code)
+	}
+	c.until(5000*ms, func() bool { return left.node.phase == phaseObserving })
+	dir, _ = left.node.Identity()
+	old := c.leader()
+	old.node.Submit(controller.Command{Request: addVoter(3, dir)}, &outcome{})
+	if !c.until(5000*ms, func() bool { return left.node.phase == phaseMember }) || len(left.node.conf.GetLearners()) != 1 {
+		t.Fatalf("phase %d", left.node.phase)
+	}
+	for _, n := range c.all[:2] {
+		c.cut[[2]model.BrokerID{3, n.id}], c.cut[[2]model.BrokerID{n.id, 3}] = true, true
+	}
+	old.crash(false)
+	old.start()
+	if !c.until(10_000*ms, func() bool { return c.leader() != nil && len(c.leader().node.conf.GetLearners()) == 0 }) {
+		t.Fatal("the addition was not taken back")
+	}
+	c.settle()
+	c.check()
+	if left.node.phase != phaseObserving {
+		t.Fatalf("phase %d", left.node.phase)
+	}
+	dir, _ = left.node.Identity()
+	if code := c.member(addVoter(3, dir)); code != 0 {
+		t.Fatalf("code %d", code)
+	}
+	c.settle()
+	c.check()
+}
+
 // TestLargeSnapshot: a snapshot of more than one piece reaches an observer and a
 // voter.
 func TestLargeSnapshot(t *testing.T) {

@@ -518,6 +518,7 @@ func (c *cluster) settle() {
 	c.lossPct, c.deaf, c.calm = 0, false, true
 	clear(c.cut)
 	for _, n := range c.all {
+		n.disk.SetCapacity(0)
 		if n.inject != nil {
 			n.inject.Off()
 			n.inject = nil
@@ -558,6 +559,9 @@ func (c *cluster) settle() {
 	if !c.until(30_000*ms, equal) {
 		for _, n := range c.all {
 			c.note("%d at %s started=%v failed=%v", n.id, n.image().At(), n.started, n.failed)
+			if n.node != nil {
+				c.note("%d is in phase %d, term %d, follows %+v", n.id, n.node.phase, n.node.term, n.node.Describe())
+			}
 		}
 		c.broken("not all nodes reach %s within 30 s of calm", o.at)
 		return

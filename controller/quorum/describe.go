@@ -16,6 +16,8 @@ type Description struct {
 	HighWatermark model.Offset
 	// Active: this node leads and its controller takes commands.
 	Active bool
+	// Aside: this node is a voter that takes no part, since its disk has no room.
+	Aside  bool
 	Voters []ReplicaState
 	// Observers are the nodes that follow the log without a vote.
 	Observers []ReplicaState
@@ -58,8 +60,14 @@ func (n *Node) Leader() (model.BrokerID, model.LeaderEpoch) {
 
 // describe publishes the present state.
 func (n *Node) describe() {
-	if n.watch != nil {
-		n.description.Store(n.watch.describe())
+	aside := n.phase == phaseAside
+	if n.watch != nil || aside {
+		d := &Description{Leader: model.NoLeader, Epoch: model.LeaderEpoch(n.term)}
+		if n.watch != nil {
+			d = n.watch.describe()
+		}
+		d.Aside = aside
+		n.description.Store(d)
 		return
 	}
 	if n.raft == nil || n.store == nil {

@@ -21,7 +21,7 @@ func (n *Node) drive(now model.Now, out *loop.Outbox) {
 	for n.failure == nil && !n.closed && n.phase == phaseMember && n.raft.HasReady() {
 		rd := n.raft.Ready()
 		if err := n.store.save(now, rd); err != nil {
-			n.fail(fmt.Errorf("metadata log: %w", err), out)
+			n.broke(now, fmt.Errorf("metadata log: %w", err), out)
 			return
 		}
 		n.notice(now, rd, out)
@@ -44,7 +44,7 @@ func (n *Node) drive(now model.Now, out *loop.Outbox) {
 		n.grown, n.due = 0, false // the log grows on, and is tried again later
 		n.logger.Warn("no room for a metadata snapshot", zap.Error(err))
 	} else if err != nil {
-		n.fail(fmt.Errorf("snapshot: %w", err), out)
+		n.broke(now, fmt.Errorf("snapshot: %w", err), out)
 		return
 	}
 	n.finishReads(out)

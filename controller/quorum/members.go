@@ -165,7 +165,9 @@ func (n *Node) reconcile(now model.Now, out *loop.Outbox) {
 		n.changed(codeNone, "", out)
 	case c.until <= now.Mono && learns:
 		n.proposeChange(now, raftpb.ConfChangeRemoveNode, id, nil, out)
-		n.changed(codeRequestTimedOut, "the new voter did not catch up in time", out)
+		if n.change == c { // else this node lost its office meanwhile
+			n.changed(codeRequestTimedOut, "the new voter did not catch up in time", out)
+		}
 	case c.until <= now.Mono:
 		n.changed(codeRequestTimedOut, "the voter set could not be changed in time", out)
 	case !learns:

@@ -37,7 +37,8 @@ const (
 )
 
 // phase of a node's life. It only moves on, but for a member that is removed
-// (observing) and an observer that is made a member.
+// (observing) or whose disk is full (aside), and an observer that is made a
+// member.
 type phase uint8
 
 const (
@@ -45,6 +46,7 @@ const (
 	phaseBirth                  // virgin: asks the other voters of the static list
 	phaseMember                 // the consensus library runs
 	phaseObserving              // follows the quorum without a vote
+	phaseAside                  // a member that can write nothing, see aside.go
 )
 
 // Node is one controller: a member of the metadata quorum, or one that is to
@@ -111,6 +113,8 @@ type Node struct {
 	strayAt model.Instant
 	// soughtAt is when this node last knew a leader, or asked why it has none.
 	soughtAt model.Instant
+	// heardAt is when a leader last spoke to this node.
+	heardAt model.Instant
 	// progress of the other members as DescribeQuorum reports it; kept by the
 	// leader.
 	progress map[uint64]*replicaProgress

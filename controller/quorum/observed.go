@@ -62,8 +62,9 @@ func markObserving(fs vfs.FS, dir string) error {
 
 // observedDisk is the directory of a node that follows.
 type observedDisk struct {
-	fs   vfs.FS
-	dir  string
+	fs  vfs.FS
+	dir string
+	// file is observedFile; nil for one that keeps everything in memory.
 	file vfs.File
 	mark observedMark
 	// header of the newest snapshot, whose voter configuration and bootstrap
@@ -117,6 +118,10 @@ func (s *observedDisk) note(m *metadata.Image) error {
 		return fmt.Errorf("cluster id of %d bytes", len(m.ClusterID()))
 	}
 	next := observedMark{seq: s.mark.seq + 1, at: m.At(), cluster: m.ClusterID()}
+	if s.file == nil {
+		s.mark = next
+		return nil
+	}
 	if _, err := s.file.WriteAt(next.encode(), int64(next.seq%2)*observedSlot); err != nil {
 		return fmt.Errorf("note metadata offset %s: %w", m.At(), err)
 	}
@@ -129,15 +134,27 @@ func (s *observedDisk) note(m *metadata.Image) error {
 
 // saveSnapshot stores a snapshot that was fetched.
 func (s *observedDisk) saveSnapshot(h metadata.SnapshotHeader, b []byte) error {
-	if err := vfs.WriteFileAtomic(s.fs, filepath.Join(s.dir, metadata.SnapshotName(h.At)), b); err != nil {
+	if s.file == nil {
+		s.header, s.grown = h, 0
+		return nil
+	}
+	err := vfs.WriteFileAtomic(s.fs, filepath.Join(s.dir, metadata.SnapshotName(h.At)), b)
+	if err != nil && !vfs.IsNoSpace(err) {
 		return fmt.Errorf("store metadata snapshot: %w", err)
 	}
 	s.header, s.grown = h, 0
+	if err != nil {
+		return nil // on a full disk the next start fetches what it lacks, and the next snapshot is tried again
+	}
 	return s.dropOlder()
 }
 
 // writeSnapshot stores the image.
 func (s *observedDisk) writeSnapshot(now model.Now, m *metadata.Image) error {
+	if s.file == nil {
+		s.grown = 0
+		return nil
+	}
 	h := s.header
 	h.At, h.Time = m.At(), now.Wall
 	return s.saveSnapshot(h, metadata.AppendSnapshot(nil, h, m))
@@ -159,4 +176,9 @@ func (s *observedDisk) dropOlder() error {
 	return nil
 }
 
-func (s *observedDisk) close() error { return s.file.Close() }
+func (s *observedDisk) close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}

@@ -3,11 +3,13 @@ package quorum
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 )
@@ -23,18 +25,23 @@ func (n *Node) beginObserving(now model.Now, out *loop.Outbox) error {
 		return err
 	}
 	n.setID(id.Directory)
-	n.watch = &watcher{
+	n.watch = n.newWatcher()
+	if err := n.watch.begin(now, out); err != nil {
+		return err
+	}
+	n.describe()
+	return nil
+}
+
+// newWatcher returns what follows the quorum for this node.
+func (n *Node) newWatcher() *watcher {
+	return &watcher{
 		config: &n.config, dir: n.dir, logger: n.logger, id: n.id,
 		post:    func(a answer) { n.box.Post(message{kind: kindWatched, answer: a}) },
 		publish: n.publish,
 		joined:  func(out *loop.Outbox) { n.started(nil, out) },
 		broken:  n.fail,
 	}
-	if err := n.watch.begin(now, out); err != nil {
-		return err
-	}
-	n.describe()
-	return nil
 }
 
 // summoned hears a message of the library although this node is no member: a
@@ -109,10 +116,16 @@ func (n *Node) retire(now model.Now, out *loop.Outbox) {
 // it still is one.
 const orphanAfter = model.Instant(3 * time.Second)
 
+// led reports whether this node has a leader. A learner keeps the leader it had,
+// however long that has been silent: the library lets only voters stand.
+func (n *Node) led(now model.Now) bool {
+	return n.lead != raft.None && (now.Mono-n.heardAt < orphanAfter || !slices.Contains(n.conf.GetLearners(), n.raftID()))
+}
+
 // seekMembership asks the others, when nobody has led this node for long, whether
 // it was removed while it was away: then nobody speaks to it any more.
 func (n *Node) seekMembership(now model.Now) {
-	if n.lead != 0 || n.soughtAt == 0 {
+	if n.led(now) || n.soughtAt == 0 {
 		n.soughtAt = now.Mono
 	}
 	if now.Mono-n.soughtAt < orphanAfter || n.config.Ask == nil {
@@ -133,7 +146,7 @@ func (n *Node) seekMembership(now model.Now) {
 // member: then that was taken back.
 func (n *Node) soughtMembership(now model.Now, a answer, out *loop.Outbox) {
 	p, err := decodeProbeAnswer(a.body)
-	if a.err != nil || err != nil || p.Standing != standingMember || n.lead != 0 || p.Bootstrap != n.store.snapshot.BootstrapHash {
+	if a.err != nil || err != nil || p.Standing != standingMember || n.led(now) || p.Bootstrap != n.store.snapshot.BootstrapHash {
 		return
 	}
 	if p.End > n.store.plog.LogEnd() && !p.Known {

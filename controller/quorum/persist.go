@@ -98,7 +98,10 @@ func (s *storage) flush() error {
 	if job == nil {
 		return nil
 	}
-	return s.plog.FinishFlush(job, s.timed(job.Run))
+	if err := s.plog.FinishFlush(job, s.timed(job.Run)); err != nil {
+		return fmt.Errorf("%w: %w", errUnflushed, err)
+	}
+	return nil
 }
 
 // truncate removes the entries from index on.

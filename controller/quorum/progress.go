@@ -54,8 +54,12 @@ func (p *replicaProgress) state() ReplicaState {
 	return ReplicaState{Node: p.node, Directory: p.directory, LogEndOffset: p.end, LastFetch: p.lastFetch, LastCaughtUp: p.lastCaughtUp}
 }
 
-// heardFrom follows the members while this node leads.
+// heardFrom follows the members while this node leads, and when the leader spoke
+// while it does not.
 func (n *Node) heardFrom(now model.Now, m *raftpb.Message) {
+	if t := m.GetType(); (t == raftpb.MsgApp || t == raftpb.MsgHeartbeat || t == raftpb.MsgSnap) && m.GetTerm() >= n.term {
+		n.heardAt = now.Mono
+	}
 	if t := m.GetType(); t != raftpb.MsgAppResp && t != raftpb.MsgHeartbeatResp {
 		return
 	}

@@ -11,11 +11,10 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 )
 
-// A write of the metadata log that fails for want of space ends the node: what the
-// consensus library was promised can't be taken back. In a quorum of several that is
-// as well, since another voter takes over. A voter that is alone looks for room
-// before it promises anything, and refuses what would write while there is none;
-// what writes nothing, heartbeats above all, is answered as ever.
+// A voter of several whose metadata log can't be written for want of room stands
+// aside (aside.go): another takes over. A voter that is alone looks for room before
+// it promises anything, and refuses what would write while there is none; what
+// writes nothing, heartbeats above all, is answered as ever.
 
 const (
 	// roomMax is how much must be free: more than a group of commands takes, and
@@ -41,8 +40,8 @@ func (r *roomLeft) none() bool {
 		return r.full
 	}
 	r.asked = true
-	free, total, err := r.n.config.FS.Free(r.n.dir)
-	r.full = err == nil && free < max(roomMin, min(roomMax, total/64))
+	free, enough := r.n.room()
+	r.full = !enough
 	switch {
 	case r.full && r.n.fullUntil == 0:
 		r.n.logger.Error("no room for metadata; changes are refused until there is", zap.Int64("free_bytes", free))

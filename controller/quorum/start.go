@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
@@ -17,7 +18,8 @@ import (
 type beginning struct {
 	phase  phase
 	loaded loaded
-	// why an observer is not a member; nil if it never was one.
+	// why an observer is not a member, nil if it never was one; or why a member
+	// stands aside.
 	why error
 	err error // why the node can't begin
 }
@@ -69,6 +71,9 @@ func (n *Node) prepare(now model.Now, b *beginning) error {
 		b.phase, b.loaded = phaseMember, l
 		n.logReport(l.report)
 		return n.settleIdentity(now, b)
+	}
+	if vfs.IsNoSpace(err) && !errors.Is(err, errUnflushed) && state == bootstrapped && o.Ask != nil {
+		return n.prepareAside(b, err)
 	}
 	if !errors.Is(err, errObserve) {
 		return err
@@ -161,6 +166,8 @@ func (n *Node) begin(now model.Now, b *beginning, out *loop.Outbox) {
 		b.err = n.beginMember(now, b.loaded, out)
 	case phaseObserving:
 		b.err = n.beginObserving(now, out)
+	case phaseAside:
+		n.beginAside(now, b.loaded.image, b.why, out)
 	case phaseBirth:
 		n.askVoters(now)
 	}
@@ -177,7 +184,7 @@ func (n *Node) beginMember(now model.Now, l loaded, out *loop.Outbox) error {
 	}
 	n.publish(l.image, metadata.SnapshotDelta(n.Image(), l.image))
 	n.drive(now, out)
-	if n.sole() && n.failure == nil {
+	if n.phase == phaseMember && n.sole() && n.failure == nil {
 		// There is nobody to wait for.
 		if err := n.raft.Campaign(); err != nil {
 			n.fail(fmt.Errorf("campaign: %w", err), out)
@@ -187,6 +194,9 @@ func (n *Node) beginMember(now model.Now, l loaded, out *loop.Outbox) error {
 	n.setTicking(now)
 	if n.failure != nil {
 		return errors.Join(n.failure, n.store.plog.Close(false))
+	}
+	if n.phase != phaseMember {
+		return nil // it stands aside, or was removed
 	}
 	if n.sole() {
 		n.started(nil, out)

@@ -93,8 +93,11 @@ func (n *Node) NextDeadline() model.Instant {
 	if n.fetching != nil && !n.fetching.out {
 		at = min(at, n.fetching.againAt)
 	}
-	if n.phase == phaseMember {
+	switch n.phase {
+	case phaseMember:
 		at = min(at, n.failover.standAt)
+	case phaseAside:
+		at = min(at, n.fullUntil)
 	}
 	return at
 }
@@ -116,6 +119,11 @@ func (n *Node) Tick(now model.Now, out *loop.Outbox) {
 	case phaseMember:
 		n.tickMember(now, out)
 		n.work(now, out)
+	case phaseAside:
+		if n.watch != nil {
+			n.watch.tick(now)
+		}
+		n.lookForRoom(now, out)
 	}
 	n.wake(now, out)
 }

@@ -113,6 +113,18 @@ func (w *watcher) begin(now model.Now, out *loop.Outbox) error {
 	return nil
 }
 
+// beginInMemory begins with an image, of which the disk need not know: it may have
+// been shown by this life already. begun says that joined was told.
+func (w *watcher) beginInMemory(now model.Now, image *metadata.Image, begun bool) {
+	w.goal, w.leader, w.shunned, w.term, w.sentAt, w.againAt = model.NoOffset, model.NoLeader, model.NoLeader, model.NoEpoch, model.Never, now.Mono
+	w.disk = &observedDisk{mark: observedMark{at: image.At(), cluster: image.ClusterID()}}
+	w.image, w.shown, w.begun = image, image.At().Offset, begun
+	if image.At().Offset != model.NoOffset {
+		w.publish(image, metadata.SnapshotDelta(metadata.Empty(), image))
+	}
+	w.pull(now)
+}
+
 // deadline is when tick is due.
 func (w *watcher) deadline() model.Instant {
 	if w.sentAt != model.Never {
