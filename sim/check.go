@@ -63,8 +63,12 @@ func (n *node) cheapCheck() {
 		return
 	}
 	for i, hosted := range n.hosted {
-		if hosted.State() != n.looked[i].state {
+		r := n.looked[i]
+		if hosted.State() != r.state {
 			n.look(hosted)
+		}
+		if r.unheard != nil {
+			r.listen()
 		}
 	}
 	for _, c := range n.conns {
@@ -137,7 +141,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 	if r.frozen == m.lives && int64(s.Durable) > r.floor {
 		w.fail(13, "%v: durable up to %d on broker %d after a failed fsync, before it was %d", r.tp, s.Durable, m.id, r.floor)
 	}
-	r.end, r.reach = max(r.end, int64(s.LogEnd)), max(r.reach, int64(s.LogEnd))
+	r.end = max(r.end, int64(s.LogEnd))
 	if old != nil && s.RecoveryPoint < old.RecoveryPoint {
 		// A cut is on its way to the disk: what lies above may go from now on.
 		r.floor = min(r.floor, int64(s.RecoveryPoint))
@@ -145,72 +149,13 @@ func (n *node) look(hosted *host.Hosted) *replica {
 		r.floor = max(r.floor, int64(s.Durable))
 	}
 	r.part.maxStart = max(r.part.maxStart, int64(s.LogStart))
+	r.had.note(s)
 	r.checkHolders(old, s)
-	r.leastISR = s.MinISR
 	r.rider.follow()
 	if r.leads() && (old == nil || old.Role != s.Role || old.LeaderEpoch != s.LeaderEpoch) {
 		r.reigns()
 	}
 	return r
-}
-
-// checkHolders checks, when a leader's high watermark has risen, that at least
-// min.insync.replicas brokers hold what is below, or have lost it honestly since;
-// on their disks for good, if the topic says so. The leader's word on them is not
-// taken, but for how many there are to be, which a reassignment under way, or a
-// change of the setting, reaches it with when it reaches it, and may be changed
-// back in the same event; see checkMinISR.
-func (r *replica) checkHolders(old, s *host.State) {
-	w, p := r.m.world, r.part
-	if len(w.machines) == 1 || isChurn(r.tp.Topic) || s.Role != partition.Leader || s.View == nil ||
-		old == nil || old.Role != partition.Leader || old.LeaderEpoch != s.LeaderEpoch || s.HighWatermark <= old.HighWatermark {
-		return
-	}
-	if reg := w.registration(p); reg == nil || reg.LeaderEpoch != s.LeaderEpoch {
-		return // it counts who held it in its reign, and has yet to hear that it is over
-	}
-	holders, least := w.holders(p, int64(s.HighWatermark)), min(s.MinISR, old.MinISR, r.leastISR)
-	if holders < least { // perhaps one is so new that it was not noticed yet
-		for _, m := range w.machines {
-			if m.node != nil && m.node.broker != nil && m.node.broker.Replicas() != nil {
-				if hosted := m.node.broker.Replicas().GetByID(p.id); hosted != nil {
-					m.node.look(hosted)
-				}
-			}
-		}
-		holders = w.holders(p, int64(s.HighWatermark))
-	}
-	if holders < least {
-		w.fail(8, "%v: the high watermark of broker %d rises from %d to %d, %d brokers hold that, want %d", r.tp, r.m.id, old.HighWatermark, s.HighWatermark, holders, least)
-	}
-}
-
-// holders counts who holds everything below an offset of a partition.
-func (w *World) holders(p *part, end int64) (n int) {
-	for _, m := range w.machines {
-		if o := m.find(p); o != nil && o.reach >= end && (!isFlush(p.tp.Topic) || o.floor >= end) {
-			n++
-		}
-	}
-	return n
-}
-
-// checkMinISR checks in a world at rest that the leaders go by the
-// min.insync.replicas that the metadata says.
-func (w *World) checkMinISR() {
-	for _, p := range w.h.order {
-		reg := w.registration(p)
-		if reg == nil {
-			continue
-		}
-		r := w.replicaOf(p, reg.Leader)
-		if r == nil || r.state == nil || !r.leads() {
-			continue
-		}
-		if want := min(minISR(w.meta.img, p.tp.Topic), len(reg.Replicas)); r.state.MinISR != want {
-			w.fail(8, "%v: broker %d waits for %d replicas, the setting is %d of %d", p.tp, r.m.id, r.state.MinISR, want, len(reg.Replicas))
-		}
-	}
 }
 
 // excused reports whether the world did something to a replica that explains
@@ -266,7 +211,7 @@ func (r *replica) truncated(to int64) {
 		}
 	}
 	r.cut(to)
-	r.reach = min(r.reach, to)
+	r.had.truncated(to)
 	r.seams = append(r.seams, to)
 }
 

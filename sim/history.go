@@ -99,9 +99,8 @@ type replica struct {
 	// end is the greatest log end that was published and not lost or truncated
 	// since.
 	end int64
-	// reach is like end, but what was lost honestly still counts until the replica
-	// is taken into the ISR anew: it had it.
-	reach int64
+	// had is what it held before honest losses.
+	had had
 	// floor: below it everything was said to be on the disk for good.
 	floor int64
 	// loadedPoint is the recovery point that this incarnation began with.
@@ -135,10 +134,11 @@ type replica struct {
 	online bool
 	host   *host.Hosted // of the running incarnation, nil if it has none
 	state  *host.State  // as last looked at
-	// leastISR is the least min.insync.replicas that its broker's metadata had
-	// since then.
-	leastISR int
-	rider    *counter // what rides on it, in the running incarnation
+	// unheard are the min.insync.replicas that its broker's metadata has had, and
+	// that it goes by or may come to go by, behind what else waits for it or for the
+	// disk; nil if it has heard of all.
+	unheard []int
+	rider   *counter // what rides on it, in the running incarnation
 	// cutting: a cut is on its way to the disk, so the files may be ahead of the
 	// state.
 	cutting bool

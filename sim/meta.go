@@ -38,7 +38,7 @@ func (n *node) takeImages() {
 		n.world.meta.see(n, img)
 		for _, r := range n.m.replicas {
 			if reg := img.PartitionByID(r.part.id); reg != nil {
-				r.leastISR = min(r.leastISR, minISR(img, r.tp.Topic), len(reg.Replicas))
+				r.told(min(minISR(img, r.tp.Topic), len(reg.Replicas)))
 			}
 		}
 	}
@@ -163,7 +163,8 @@ func (t *meta) partition(p *part, was, reg *metadata.PartitionRegistration, old,
 	// asked before power was lost.
 	for _, b := range reg.ISR {
 		if r := w.replicaOf(p, b); r != nil && !was.InISR(b) && reg.Leader != b && !r.dark && sameLife(old, img, b) {
-			r.tainted, r.reach = false, r.end
+			r.tainted = false
+			r.settle()
 		}
 	}
 }
@@ -211,7 +212,7 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 	switch sound := w.anySound(p, was); {
 	case slices.Contains(entitled, reg.Leader) && (r == nil || !r.tainted || r.dark):
 		return // one that is dark has yet to say so, and can't lead before
-	case r != nil && joined(was, reg) && (!r.tainted && r.end >= p.acked || r.dark && r.reach >= p.acked) && !r.removed && !r.contradicts() &&
+	case r != nil && joined(was, reg) && (!r.tainted && r.end >= p.acked || r.dark && r.had.end >= p.acked) && !r.removed && !r.contradicts() &&
 		(was.Reassigning() || reg.PartitionEpoch > was.PartitionEpoch+1):
 		return // it came into the ISR in the same entry
 	case !sound, t.gapped, p.mayLose(w, old), p.mayLose(w, img):

@@ -31,6 +31,8 @@ type node struct {
 	up, stopping bool
 	conns        []*conn
 	flushers     []*flusher
+	// delayed counts the writes of partitions that the disk has not come to yet.
+	delayed map[model.TopicPartition]int
 	// stalled is until when the disk makes no progress.
 	stalled model.Instant
 	// images are those that it took over and nobody has looked at.
@@ -62,13 +64,13 @@ func (m *machine) boot() {
 		m.fullLife = m.lives
 	}
 	r := rand.New(rand.NewPCG(w.nodeRand.Uint64(), w.nodeRand.Uint64()))
-	n := &node{world: w, m: m, seen: make(map[*host.Hosted]*replica)}
+	n := &node{world: w, m: m, seen: make(map[*host.Hosted]*replica), delayed: make(map[model.TopicPartition]int)}
 	n.rt = w.sim.Runtime(simtime.Clocks{
 		Wall: m.wall, DriftPPM: w.nodeRand.Int64N(20_001) - 10_000, Started: model.Instant(1 + w.nodeRand.Int64N(int64(1000*second))),
 	}, model.Instant(w.o.spare))
 	m.node = n
 	for _, rep := range m.replicas {
-		rep.host, rep.state, rep.online = nil, nil, false
+		rep.host, rep.state, rep.online, rep.unheard = nil, nil, false, nil
 	}
 	m.dark = false
 	m.line("boot")
@@ -288,7 +290,12 @@ func (e *executor) Start(work *host.Work) bool {
 		return true
 	}
 	n.world.counts.kind[KindWrite]++
-	n.rt.After(d, do(work.Proceed))
+	tp := work.Partition()
+	n.delayed[tp]++
+	n.rt.After(d, do(func() {
+		n.delayed[tp]--
+		work.Proceed()
+	}))
 	return false
 }
 
