@@ -187,14 +187,18 @@ func (r *replica) checkNumbers(old, s *host.State) {
 	if s.HighWatermark < old.HighWatermark && (reigning || len(w.machines) == 1) {
 		w.fail(5, "%v: high watermark fell from %d to %d on broker %d", r.tp, old.HighWatermark, s.HighWatermark, id)
 	}
-	if s.LogEnd < old.LogEnd {
-		if reigning || len(w.machines) == 1 {
-			w.fail(4, "%v: log end fell from %d to %d on broker %d, which leads", r.tp, old.LogEnd, s.LogEnd, id)
-		}
-		r.truncated(int64(s.LogEnd))
-	}
 	if s.LogStart < old.LogStart && !r.part.lost {
 		w.fail(16, "%v: log start fell from %d to %d on broker %d", r.tp, old.LogStart, s.LogStart, id)
+	}
+	if s.LogEnd < old.LogEnd && (reigning || len(w.machines) == 1) {
+		w.fail(4, "%v: log end fell from %d to %d on broker %d, which leads", r.tp, old.LogEnd, s.LogEnd, id)
+	}
+	if s.LeaderEpoch == old.LeaderEpoch && s.LogEnd >= old.LogEnd {
+		return
+	}
+	epochOf := func(o int64) int32 { return int32(s.EpochFor(model.Offset(o))) }
+	if to := partedAt(r.recs, int64(s.LogStart), int64(s.LogEnd), epochOf); to < int64(old.LogEnd) {
+		r.truncated(to)
 	}
 }
 

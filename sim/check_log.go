@@ -15,8 +15,9 @@ import (
 	"github.com/tidemark/tidemark/partition/host"
 )
 
-// Kafka's checkpoint files.
+// Kafka's files of a log directory.
 const (
+	cleanFile         = ".kafka_cleanshutdown"
 	logStartFile      = "log-start-offset-checkpoint"
 	recoveryPointFile = "recovery-point-offset-checkpoint"
 	epochFile         = "leader-epoch-checkpoint"

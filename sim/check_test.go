@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
 )
 
 // Who begins to lead an epoch late, when the next has begun, need not have what
@@ -147,5 +149,45 @@ func TestForgottenProducer(t *testing.T) {
 		if got := l.forgotten(tt.base, tt.maxStart); got != tt.want {
 			t.Errorf("a batch at %d, the log once started at %d: %v", tt.base, tt.maxStart, got)
 		}
+	}
+}
+
+// A log that was cut and has grown again in one event was cut where the epochs
+// part.
+func TestCutAndGrownAgain(t *testing.T) {
+	recs := []rec{{}, {id: 1, epoch: 2}, {id: 2, epoch: 2}, {id: 3, epoch: 4}, {id: 4, epoch: -1}}
+	for _, tc := range []struct {
+		epochs     []int32
+		start, end int64
+		want       int64
+	}{
+		{[]int32{2, 2, 2, 4, 4}, 0, 5, 5}, {[]int32{2, 2, 2, 4}, 0, 4, 4}, {[]int32{2, 2, 2, 5, 5, 5}, 0, 6, 3},
+		{[]int32{3, 3, 3, 3}, 0, 4, 1}, {[]int32{3, 3, 3, 3}, 2, 4, 2}, {[]int32{-1, -1, -1, 4, 5}, 0, 5, 5},
+	} {
+		if got := partedAt(recs, tc.start, tc.end, func(o int64) int32 { return tc.epochs[o] }); got != tc.want {
+			t.Errorf("epochs %v from %d: parted at %d, want %d", tc.epochs, tc.start, got, tc.want)
+		}
+	}
+}
+
+// Power that goes while a machine rests after an orderly stop takes nothing.
+func TestPowerLostAtRest(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	m := w.machines[0]
+	r := m.replica(w.h.part(model.TopicIDPartition{Partition: 1}, model.TopicPartition{Topic: "d0", Partition: 1}))
+	if err := errors.Join(m.disk.MkdirAll(dataDir, 0o755), m.disk.SyncDir("/")); err != nil {
+		t.Fatal(err)
+	}
+	if err := vfs.WriteFileAtomic(m.disk, dataDir+"/"+cleanFile, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if m.end(deathPower, nil); m.powerCut || r.dark || r.lossy {
+		t.Error("what was stopped in order has lost something")
+	}
+	if err := m.disk.Remove(dataDir + "/" + cleanFile); err != nil {
+		t.Fatal(err)
+	}
+	if m.end(deathPower, nil); !m.powerCut || !r.dark || !r.lossy {
+		t.Error("nothing can be missing")
 	}
 }

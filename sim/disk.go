@@ -140,6 +140,7 @@ func (m *machine) bury() {
 // time later.
 func (m *machine) end(kind death, cut func(int) int) {
 	w := m.world
+	rested := m.rests()
 	if m.node != nil {
 		m.node.noteCuts()
 		m.node.gone()
@@ -150,7 +151,9 @@ func (m *machine) end(kind death, cut func(int) int) {
 		m.dark = true
 		pct := pick(w.diskRand, []int{0, 0, 50, 50, 90, 100})
 		m.disk = m.disk.CrashClone(memfs.Crash{UnsyncedPct: pct, Torn: w.diskRand.IntN(2) == 0, Rand: w.diskRand})
-		m.powerLost()
+		if !rested {
+			m.powerLost()
+		}
 		m.line("power      lost, unsynced pages kept: %d %%", pct)
 	} else {
 		m.disk = m.disk.KillClone(memfs.Kill{Cut: cut})
@@ -160,6 +163,14 @@ func (m *machine) end(kind death, cut func(int) int) {
 	if w.phase != over {
 		w.at(w.downtime(), m.boot)
 	}
+}
+
+// rests reports whether no process has touched the partitions since one stopped
+// in order, and left the marker of it: all is on the disk for good then, and power
+// may go.
+func (m *machine) rests() bool {
+	_, err := m.disk.Content(dataDir + "/" + cleanFile)
+	return err == nil && (m.node == nil || m.node.broker == nil || m.node.broker.Replicas() == nil || len(m.node.broker.Replicas().All()) == 0)
 }
 
 // downtime draws how long a process is down.

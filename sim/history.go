@@ -337,5 +337,17 @@ func (r *replica) cut(end int64) {
 	r.end, r.floor = min(r.end, end), min(r.floor, end)
 }
 
+// partedAt returns where a log was cut that has ended at end since, end if it was
+// not. It may have grown again in the same event, under a leader of a later epoch:
+// then what is at an offset is of another epoch than what was there.
+func partedAt(recs []rec, start, end int64, epochOf func(offset int64) int32) int64 {
+	for o := start; o < min(end, int64(len(recs))); o++ {
+		if e := epochOf(o); recs[o].id != 0 && recs[o].epoch >= 0 && e >= 0 && e != recs[o].epoch {
+			return o
+		}
+	}
+	return end
+}
+
 // isLog reports whether a path is that of a segment.
 func isLog(path string) bool { return strings.HasSuffix(path, ".log") }
