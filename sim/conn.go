@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -26,6 +27,7 @@ type conn struct {
 
 	nextID   int32
 	sent     []*call // not answered yet, in order
+	coming   []*call // answered, and the answer is on its way, in order
 	toServer []piece
 	arrives  model.Instant // when the last piece arrives
 	returns  model.Instant // when the last answer arrives
@@ -158,7 +160,7 @@ func (c *conn) deliver(frame []byte) {
 		w.fail(15, "an answer to request %d came when %s was next", id, c.expects())
 	}
 	k := c.sent[0]
-	c.sent = c.sent[1:]
+	c.sent, c.coming = c.sent[1:], append(c.coming, k)
 	resp := k.req.ResponseKind()
 	body := frame[8:]
 	if resp.IsFlexible() && resp.Key() != protocol.KeyApiVersions {
@@ -178,14 +180,15 @@ func (c *conn) deliver(frame []byte) {
 	w.at(c.returns-w.sim.Now(), func() { c.answered(k, resp) })
 }
 
-// answered gives the client an answer, once the network lets it through.
+// answered gives the client an answer, once the network lets it through. Over a
+// connection that was lost nothing comes: the client knows that by then.
 func (c *conn) answered(k *call, resp kmsg.Response) {
 	switch w := c.world; {
 	case c.dead:
-		k.done(nil, errCut)
 	case !w.net.open(c.node.m.id, outside):
 		w.at(w.net.retransmit(), func() { c.answered(k, resp) })
 	default:
+		c.coming = slices.DeleteFunc(c.coming, func(o *call) bool { return o == k })
 		k.done(resp, nil)
 	}
 }
@@ -222,8 +225,9 @@ func (c *conn) cut() {
 	c.local.Close()
 }
 
-// lost ends the connection as seen by the client; what was not answered gets
-// errCut.
+// lost ends the connection as seen by the client. What was not answered, or whose
+// answer has not come, gets errCut before the client connects anew: an answer to
+// what it no longer waits for must not pass for that to its next request.
 func (c *conn) lost() {
 	if c.dead {
 		return
@@ -236,8 +240,8 @@ func (c *conn) lost() {
 			break
 		}
 	}
-	calls := c.sent
-	c.sent = nil
+	calls := slices.Concat(c.coming, c.sent)
+	c.coming, c.sent = nil, nil
 	w.at(exp(w.clientRand, model.Instant(w.o.latency)), func() {
 		for _, k := range calls {
 			k.done(nil, errCut)
