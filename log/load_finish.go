@@ -171,7 +171,12 @@ func (ld *loader) rebuildTxns(i int) error {
 		return err
 	}
 	defer s.file.unpin()
-	s.rebuilt, err = s.load(f)
+	if s.rebuilt != nil {
+		return nil // the files are no better than the transactions' was
+	}
+	if s.rebuilt, err = s.load(f); err == nil && s.rebuilt.unsure {
+		s.rebuilt, err = s.rebuild(f) // a seal is going to vouch for it
+	}
 	return err
 }
 
@@ -304,7 +309,11 @@ func (ld *loader) storeRebuilt(s *foundSegment, next model.Offset, longer bool) 
 		s.indexes.Store(s.rebuilt)
 		return ld.l.storeShortened(s.segment, next)
 	}
-	se, err := s.store(s.rebuilt, s.sealFor(next))
+	store := s.store
+	if s.trusted {
+		store = s.storeBelow
+	}
+	se, err := store(s.rebuilt, s.sealFor(next))
 	if vfs.IsNoSpace(err) {
 		// They serve from memory, and are stored once there is room.
 		s.indexes.Store(s.rebuilt)

@@ -15,6 +15,7 @@ import (
 // anything bad in it is damage.
 func (ld *loader) trust(i int) error {
 	s := ld.found[i]
+	s.trusted = true
 	s.seal = ld.readSeal(s)
 	if err := ld.checkSeal(i); err != nil {
 		return err
@@ -31,6 +32,9 @@ func (ld *loader) trust(i int) error {
 	x, err := ld.trustedIndexes(i)
 	if err == nil {
 		s.end, err = t.resume(&w, x)
+	}
+	if err == nil && s.seal == nil {
+		err = s.vouch(&w, x, &t)
 	}
 	if err == nil && s.end > ld.nextBase(i) {
 		err = fmt.Errorf("segment reaches to %d, the next begins at %d: %w", s.end, ld.nextBase(i), errNoBatch)
@@ -123,6 +127,9 @@ func (ld *loader) nextBase(i int) model.Offset {
 // would take long.
 func (ld *loader) trustedIndexes(i int) (*segmentIndexes, error) {
 	s := ld.found[i]
+	if s.badSeal {
+		return nil, fmt.Errorf("%s can't be read: %w", fileName(s.base, sealSuffix), errBadIndex)
+	}
 	for _, suffix := range []string{indexSuffix, timeSuffix} {
 		if name := fileName(s.base, suffix); s.fromSwap || !ld.side[name] {
 			if s.size == 0 {
@@ -133,8 +140,12 @@ func (ld *loader) trustedIndexes(i int) (*segmentIndexes, error) {
 		}
 	}
 	if i < len(ld.found)-1 {
-		if x, err := s.peekIndexes(); err == nil {
+		x, err := s.peekIndexes()
+		if err == nil {
 			return x, s.reaches(x)
+		}
+		if s.seal == nil {
+			return nil, fmt.Errorf("%w: %w", errBadIndex, err) // both are whole once a segment was sealed
 		}
 	}
 	s.end = model.Offset(math.MaxInt64) // not known yet; entries are confirmed by resume
@@ -244,8 +255,8 @@ func (ld *loader) adopt(i int, w *headerWalk, t *tip) error {
 }
 
 // trustTxns reads the transaction index of a trusted segment; one that is not
-// what was sealed, or can't be read, or is missing like the other indexes, is
-// computed anew in pass F.
+// what was sealed, or whose seal can't be read, or is missing like the other indexes,
+// is computed anew in pass F.
 func (ld *loader) trustTxns(i int) error {
 	s := ld.found[i]
 	name := fileName(s.base, txnSuffix)
@@ -257,7 +268,7 @@ func (ld *loader) trustTxns(i int) error {
 		}
 	}
 	txns, err := decodeTxns(b, s.base, s.end)
-	if err != nil || s.fromSwap || s.scanned && !ld.side[name] || (s.seal != nil && digest(b) != s.seal.txnsCRC) {
+	if err != nil || s.fromSwap || s.badSeal || s.scanned && !ld.side[name] || (s.seal != nil && digest(b) != s.seal.txnsCRC) {
 		ld.report.Rebuilt = append(ld.report.Rebuilt, name)
 		ld.txnsMissing = append(ld.txnsMissing, i)
 		return nil

@@ -90,6 +90,12 @@ type foundSegment struct {
 	scanned bool
 	// hadFinalSeal: it must not be appended to.
 	hadFinalSeal bool
+	// trusted: it lies below the recovery point, and the next start will take it as
+	// it stands.
+	trusted bool
+	// badSeal: there is a seal, and it can't be read. Then power may have failed
+	// while the files beside the segment were written, and none is believed.
+	badSeal bool
 	// fromSwap: the files beside it are not to be believed.
 	fromSwap bool
 	// first and lastBatch describe its first and last batch, if it has one.
@@ -362,10 +368,12 @@ func (ld *loader) readSeal(s *foundSegment) *seal {
 	}
 	b, err := vfs.ReadFile(ld.o.FS, ld.l.path(name))
 	if err != nil {
+		s.badSeal = true
 		return nil
 	}
 	se, err := decodeSeal(b)
 	if err != nil {
+		s.badSeal = true
 		return nil
 	}
 	s.hadFinalSeal = se.final

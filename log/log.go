@@ -268,7 +268,7 @@ func (l *Log) repairIndexes() error {
 		if x == nil || !s.repair.Swap(false) {
 			continue
 		}
-		if _, err := s.store(x, s.sealFor(l.segments[i+1].base)); err != nil {
+		if _, err := s.storeBelow(x, s.sealFor(l.segments[i+1].base)); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("store indexes of segment %d: %w", s.base, err))
 			continue
 		}

@@ -56,7 +56,8 @@ func (v *View) searchTime(i int, ts model.Timestamp) (to TimestampOffset, found 
 	return v.firstSince(i, from, ts)
 }
 
-// times returns the time index of segment i.
+// times returns the time index of segment i. One without a seal is made anew: an
+// entry that lies would hide records, and can't be told from others.
 func (v *View) times(i int) ([]timeEntry, error) {
 	if v.isTail(i) {
 		return v.tail.times, nil
@@ -68,6 +69,9 @@ func (v *View) times(i int) ([]timeEntry, error) {
 	}
 	defer s.file.unpin()
 	x, err := s.load(f)
+	if err == nil && x.unsure {
+		x, err = s.rebuild(f)
+	}
 	if err != nil {
 		return nil, v.damaged(i, 0, s.base, err)
 	}

@@ -42,6 +42,9 @@ type segment struct {
 type segmentIndexes struct {
 	offsets []offsetEntry
 	times   []timeEntry
+	// unsure: they come from files that no seal vouches for. An entry of offsets
+	// can be confirmed where it points, one of times can't be.
+	unsure bool
 }
 
 // bytes returns the memory that the indexes take, about.
@@ -100,7 +103,7 @@ func (s *segment) readIndexes() (*segmentIndexes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("segment %d: %w", s.base, err)
 	}
-	return &segmentIndexes{offsets: offsets, times: times}, nil
+	return &segmentIndexes{offsets: offsets, times: times, unsure: s.seal == nil}, nil
 }
 
 // rebuild indexes the segment anew and replaces what is in memory. The files
@@ -128,7 +131,9 @@ func (s *segment) rebuild(f vfs.File) (*segmentIndexes, error) {
 }
 
 // store writes the index files and the seal of a segment. They are not synced; a
-// torn one is noticed by its digest.
+// torn one is noticed by its digest. It is for segments above the recovery point,
+// which does not pass them before a flush has synced all four files: should power
+// fail before, their batches are read again. See storeBelow.
 func (s *segment) store(x *segmentIndexes, se seal) (*seal, error) {
 	if err := s.storeIndexes(x, &se); err != nil {
 		return nil, err
@@ -137,6 +142,27 @@ func (s *segment) store(x *segmentIndexes, se seal) (*seal, error) {
 		return nil, err
 	}
 	return &se, nil
+}
+
+// storeBelow is store for a segment below the recovery point, which the next start
+// may take as it stands. The seal comes first, durably: else a loss of power could
+// leave indexes of which nothing says that they are torn.
+func (s *segment) storeBelow(x *segmentIndexes, se seal) (*seal, error) {
+	s.digests(x, &se)
+	if err := vfs.WriteFileAtomic(s.file.fs, s.path(sealSuffix), se.encode()); err != nil {
+		return nil, err
+	}
+	if err := s.storeIndexes(x, &se); err != nil {
+		return nil, err
+	}
+	return &se, nil
+}
+
+// digests notes in the seal what the index files are going to be.
+func (s *segment) digests(x *segmentIndexes, se *seal) {
+	se.offsetsCRC = digest(encodeOffsets(nil, x.offsets))
+	se.timesCRC = digest(encodeTimes(nil, x.times))
+	se.txnsCRC = digest(encodeTxns(nil, s.txns))
 }
 
 // sealFor is the final seal of the segment in front of next, without digests.

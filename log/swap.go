@@ -123,7 +123,7 @@ func (s *Swap) run() error {
 // storeIndexes stores the indexes and the seal; the next flush syncs them, and the
 // last name. On a full disk they serve from memory until there is room.
 func (s *Swap) storeIndexes() error {
-	_, err := s.segment.store(s.indexes, *s.segment.seal)
+	_, err := s.segment.storeBelow(s.indexes, *s.segment.seal)
 	if !vfs.IsNoSpace(err) {
 		return err
 	}

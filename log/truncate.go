@@ -262,13 +262,9 @@ func (l *Log) shortenedAt(i int, pos int64) (*segment, indexBuilder, error) {
 // successor get lost, until the file is cut. Where it can't be stored the file
 // is cut at once, if no reader is in it.
 func (l *Log) storeShortened(s *segment, next model.Offset) error {
-	se := s.sealFor(next)
-	err := s.storeIndexes(s.indexes.Load(), &se)
+	se, err := s.storeBelow(s.indexes.Load(), s.sealFor(next))
 	if err == nil {
-		err = vfs.WriteFileAtomic(l.fs, s.path(sealSuffix), se.encode())
-	}
-	if err == nil {
-		s.seal = &se
+		s.seal = se
 		l.flush.noteSide(s.sideFiles()...)
 		return nil
 	}
