@@ -191,3 +191,18 @@ func TestPowerLostAtRest(t *testing.T) {
 		t.Error("nothing can be missing")
 	}
 }
+
+// An error that strikes a replica which is assigned anew is not one of the replica
+// that was there before.
+func TestHitOfANewReplica(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	m := w.machines[0]
+	p := w.h.part(model.TopicIDPartition{Partition: 1}, model.TopicPartition{Topic: "d0", Partition: 1})
+	old := m.replica(p)
+	old.removed = true
+	m.hit(partDir(p.tp) + "/00000000000000000000.log")
+	m.replicas = nil
+	if r := m.replica(p); old.hit || !r.hit {
+		t.Errorf("the old one was hit: %v, the new one %v", old.hit, r.hit)
+	}
+}

@@ -150,10 +150,11 @@ func (m *machine) hit(path string) {
 	m.newHit[tp] = true
 }
 
-// at finds a replica by the partition's name.
+// at finds a replica by the partition's name. One that was taken out of the
+// assignment is over: the next in its directory is another.
 func (m *machine) at(tp model.TopicPartition) *replica {
 	for _, r := range m.replicas {
-		if r.tp == tp && !r.part.gone {
+		if r.tp == tp && !r.part.gone && !r.removed {
 			return r
 		}
 	}

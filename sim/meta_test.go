@@ -32,3 +32,25 @@ func TestWhoMayBeInELR(t *testing.T) {
 		}
 	}
 }
+
+// Who leads may have come into the ISR only in the entry in which it is elected.
+func TestWhoMayHaveJoined(t *testing.T) {
+	type ids = []model.BrokerID
+	reg := func(leader model.BrokerID, epoch model.PartitionEpoch, isr ids, adding ids) *metadata.PartitionRegistration {
+		return &metadata.PartitionRegistration{Leader: leader, PartitionEpoch: epoch, ISR: isr, Replicas: ids{1, 2, 3}, Adding: adding}
+	}
+	for name, c := range map[string]struct {
+		was, reg *metadata.PartitionRegistration
+		want     bool
+	}{
+		"at once":                      {reg(1, 3, ids{1}, nil), reg(2, 4, ids{2}, nil), false},
+		"then the leader left":         {reg(1, 3, ids{1}, nil), reg(2, 5, ids{2}, nil), true},
+		"without a leader":             {reg(-1, 3, ids{1}, nil), reg(2, 5, ids{2}, nil), false},
+		"beside a member":              {reg(-1, 3, ids{1}, nil), reg(2, 5, ids{1, 2}, nil), true},
+		"by the end of a reassignment": {reg(4, 3, ids{4}, ids{2}), reg(2, 4, ids{2}, nil), true},
+	} {
+		if got := joined(c.was, c.reg); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

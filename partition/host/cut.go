@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -131,7 +132,9 @@ func (j *cutJob) refill() (log.Removal, error) {
 	}
 	info, err := j.plog.Append(j.now, j.write.Set)
 	if err != nil {
-		return removed, err
+		// It stays empty, and begins where it began: below, records were deleted.
+		_, back := j.plog.TruncateFullyAndStartAt(j.write.Start)
+		return removed, errors.Join(err, back)
 	}
 	j.rolled = info.Rolled
 	return removed, j.plog.IncrementLogStart(j.write.Start)

@@ -112,6 +112,42 @@ func TestFollowerCatchesUpFromLater(t *testing.T) {
 	}
 }
 
+// TestRefillOnAFullDisk: a follower that must begin anew inside its leader's first
+// batch, and has no room for that, does not begin below the leader's log start.
+func TestRefillOnAFullDisk(t *testing.T) {
+	p := newPair(t, 1, nil)
+	p.settle()
+	p.wires[1].cut = true
+	p.settle()
+	p.elect(1, 1)
+	for range 2 {
+		p.nodes[0].send(p.hosted(1), -1, batchOf(200, -1, 0))
+	}
+	p.hosted(1).DeleteRecords(10, model.Never, &answers{}, 0) // inside a batch
+	p.settle()
+	n := p.nodes[1]
+	usable, total, err := n.disk.Free("/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.disk.SetCapacity(total - usable + 2000)
+	p.wires[1].cut = false
+	for range 8 {
+		p.wait(500)
+		if s := p.hosted(2).State(); s.Role != partition.Follower || s.LogStart != s.LogEnd || s.LogStart != 0 && s.LogStart != 10 {
+			t.Fatalf("on the full disk: %+v", s.Mark)
+		}
+	}
+	if s := p.hosted(2).State(); s.LogStart != 10 {
+		t.Errorf("on the full disk: %+v, want to have followed to the leader's log start", s.Mark)
+	}
+	n.disk.SetCapacity(0)
+	p.wait(5000)
+	if s := p.hosted(2).State(); s.LogStart != 10 || s.LogEnd != 400 {
+		t.Errorf("once there is room: %+v", s.Mark)
+	}
+}
+
 // TestFollowerFlushes: with flush.messages=1 the follower's fetch waits for its
 // fsync, so an acknowledgement means two disks; other partitions go on.
 func TestFollowerFlushes(t *testing.T) {
