@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 // TestCommands runs the command lines of testdata against a broker and compares
 // all that they print and their exit codes. Numbers that differ from run to run
 // are masked. "run only=X" keeps the lines with X, "run counted" masks every number,
-// "file NAME" writes a file, "segment NAME" one with records, into a directory that
+// "file NAME" writes a file, "segment NAME [cut=N]" one with records, or their first N bytes, into a directory that
 // reads DIR in the command lines and in what they print. With -rewrite it writes down
 // what it saw.
 func TestCommands(t *testing.T) {
@@ -40,7 +41,12 @@ func TestCommands(t *testing.T) {
 					return ""
 				case "segment":
 					set := logtest.Batches(0, 3, 0)
-					s.write(d.CmdArgs[0].Key, append(set, logtest.Batch(logtest.Spec{Base: 3, Epoch: 2, Records: 2, Timestamp: 2000})...))
+					set = append(set, logtest.Batch(logtest.Spec{Base: 3, Epoch: 2, Records: 2, Timestamp: 2000})...)
+					if n := len(set); d.HasArg("cut") {
+						d.ScanArgs(t, "cut", &n)
+						set = set[:n]
+					}
+					s.write(d.CmdArgs[0].Key, set)
 					return ""
 				}
 				out := s.run(d.Input)
@@ -93,7 +99,7 @@ func (s *shell) run(script string) string {
 	var out strings.Builder
 	for _, line := range strings.Split(script, "\n") {
 		args := strings.Fields(strings.ReplaceAll(line, "DIR", s.dir))
-		if needsBroker(args[0]) {
+		if needsBroker(args) {
 			args = append(args, "--bootstrap-server", s.addr)
 		}
 		var stdout, stderr bytes.Buffer
@@ -117,12 +123,12 @@ func (s *shell) run(script string) string {
 	return s.mask(out.String())
 }
 
-func needsBroker(command string) bool {
-	switch command {
+func needsBroker(args []string) bool {
+	switch args[0] {
 	case "topic", "quorum", "produce", "consume", "perf":
 		return true
 	}
-	return false
+	return slices.Contains(args, "--topic")
 }
 
 var masked = regexp.MustCompile(`\b(id|directory|end|high-watermark|epoch)=([0-9]+|[A-Za-z0-9_-]{22})\b`)

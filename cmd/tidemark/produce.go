@@ -3,10 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -67,30 +65,15 @@ func parseCodec(name string) (kgo.CompressionCodec, error) {
 // produceLines sends each line of in and returns how many the broker
 // acknowledged; the first failure ends it.
 func produceLines(ctx context.Context, cl *kgo.Client, in io.Reader, separator string) (int64, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var acked atomic.Int64
-	promise := func(_ *kgo.Record, err error) {
-		if err != nil {
-			cancel(err)
-			return
-		}
-		acked.Add(1)
-	}
+	s := newSender(ctx, cl)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 64<<10), lineBytesMax)
-	for ctx.Err() == nil && lines.Scan() {
-		cl.Produce(ctx, lineRecord(lines.Text(), separator), promise)
+	for s.ok() && lines.Scan() {
+		s.send(lineRecord(lines.Text(), separator))
 	}
-	if err := lines.Err(); err != nil {
-		return acked.Load(), fmt.Errorf("read standard input: %w", err)
+	n, err := s.finish()
+	if readErr := lines.Err(); readErr != nil {
+		err = fmt.Errorf("read standard input: %w", readErr)
 	}
-	flushErr := cl.Flush(ctx)
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return acked.Load(), fmt.Errorf("produce: %w", cause)
-	}
-	if flushErr != nil {
-		return acked.Load(), fmt.Errorf("produce: %w", flushErr)
-	}
-	return acked.Load(), nil
+	return n, err
 }

@@ -12,8 +12,8 @@ type Walker struct {
 	src *Source
 	// pos is where the next batch is looked for.
 	pos int64
-	// last is the last offset of the last batch whose checksum was right.
-	last model.Offset
+	// floor is what all offsets lie above.
+	floor model.Offset
 	// Skipped, if set, is told of bytes that belong to no batch: n of them
 	// at pos, for this reason.
 	Skipped func(pos, n int64, why string)
@@ -47,7 +47,6 @@ func (w *Walker) Next() (f Placed, ok bool, err error) {
 		f.Valid = f.Sum == b.CRC()
 		w.pos = pos + int64(len(b))
 		if f.Valid {
-			w.last = max(w.last, b.LastOffset())
 			return f, true, nil
 		}
 		return w.doubtful(f)
@@ -57,7 +56,9 @@ func (w *Walker) Next() (f Placed, ok bool, err error) {
 
 // NewWalker begins at the start of a source. floor is the greatest offset that
 // its batches must lie above: the one before a segment's base.
-func NewWalker(src *Source, floor model.Offset) *Walker { return &Walker{src: src, last: floor} }
+func NewWalker(src *Source, floor model.Offset) *Walker {
+	return &Walker{src: src, floor: floor}
+}
 
 // doubtful returns a batch with a wrong checksum. Its length may be wrong too:
 // if no batch follows where it should, the next one is looked for inside.
@@ -100,8 +101,9 @@ func (w *Walker) resync(pos, from int64, why string) error {
 }
 
 // search returns the position of the first batch at or after from that is
-// beyond doubt: a header that makes sense, a right checksum, and offsets above
-// those that came before; −1 if there is none.
+// beyond doubt: a header that makes sense, a right checksum, and offsets that a
+// segment can hold; −1 if there is none. That they lie above those that came
+// before is not asked: what came before may be what is wrong.
 func (w *Walker) search(from int64) (int64, error) {
 	const magicAt = record.MagicPrefix - 1
 	for pos := from; pos+record.HeaderSize <= w.src.size; {
@@ -132,7 +134,7 @@ func (w *Walker) search(from int64) (int64, error) {
 
 // plausible looks only at the fields that garbage rarely gets right.
 func (w *Walker) plausible(b record.Batch) bool {
-	gap := int64(b.BaseOffset()) - int64(w.last)
+	gap := int64(b.BaseOffset()) - int64(w.floor)
 	return gap > 0 && gap <= math.MaxInt32 && b.LastOffsetDelta() >= 0 && b.Codec().Valid() && b.LeaderEpoch() >= -1
 }
 
