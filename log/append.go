@@ -54,6 +54,7 @@ func (l *Log) Append(now model.Now, set []byte) (AppendInfo, error) {
 		return AppendInfo{}, fmt.Errorf("set of %d bytes to offset %d doesn't fit segment %d of %d bytes: %w",
 			len(set), info.Last, l.tip.seg.base, l.tip.size, ErrOrder)
 	}
+	l.blank = false
 	if err := l.write(set); err != nil {
 		if l.tip.seg.base > l.logEnd {
 			err = l.poison("append to a segment that begins beyond the end", err)

@@ -70,6 +70,7 @@ func (f *sharedEpochFile) write(fs vfs.FS, dir string, entries []epoch.Entry, ve
 // clearEpochs empties the cache and its file: the log has no batch any more, and
 // an old file would later be taken for that of a log that begins further on.
 func (l *Log) clearEpochs() error {
+	l.blank = false
 	l.epochs.Clear()
 	f := &l.flush.epochs
 	if f.known && f.saved == l.epochs.Version() {
@@ -136,6 +137,7 @@ func (l *Log) StartFlush() *FlushJob {
 		j.entries, j.version, j.epochFile = l.epochs.Entries(), l.epochs.Version(), s.epochs.shared
 	}
 	s.running, s.side, s.dir = j, nil, false
+	l.blank = false
 	return j
 }
 

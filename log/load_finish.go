@@ -408,8 +408,24 @@ func (ld *loader) startFresh() error {
 	l.startTip(ld.o.Now, fresh)
 	l.logEnd, l.recoveryPoint = l.logStart, min(ld.o.RecoveryPoint, l.logStart)
 	l.producers.Reset(l.logStart)
+	l.blank = true
 	l.publish()
 	return nil
+}
+
+// startBlank goes on with the one segment of a log that holds nothing and can
+// have lost nothing. Nothing is read, and no handle is opened.
+func (ld *loader) startBlank() {
+	l, s := ld.l, ld.found[0]
+	only := &segment{base: s.base, file: s.file, interval: s.interval}
+	l.segments = []*segment{only}
+	l.startTip(ld.o.Now, only)
+	l.tip.reserved = 1 // a killed process may have left blocks reserved
+	l.logStart, l.logEnd, l.recoveryPoint = s.base, s.base, s.base
+	l.producers.Reset(s.base)
+	l.blank, l.doubtful = true, ld.o.Stop != StopClean
+	l.flush.dir = l.doubtful
+	l.publish()
 }
 
 // belowStart empties a log that ends below its start: what it holds was deleted.

@@ -57,6 +57,8 @@ type loader struct {
 	// snapshots are the offsets of all producer snapshots.
 	snapshots []model.Offset
 	side      map[string]bool // names of index files that stand beside segments
+	// blank: Log.blank, as the survey found it.
+	blank bool
 
 	// end is the offset at which the log ends, in segment last. Later segments
 	// are dropped.
@@ -125,6 +127,10 @@ func (ld *loader) load() (*Log, error) {
 	}
 	if len(ld.found) == 0 {
 		return ld.l, ld.startEmpty()
+	}
+	if base := ld.found[0].base; ld.blank && ld.o.RecoveryPoint <= base && ld.l.logStart <= base {
+		ld.startBlank()
+		return ld.l, nil
 	}
 	if err := ld.noted(); err != nil {
 		return nil, err
@@ -209,6 +215,8 @@ func (ld *loader) survey() error {
 	})
 	ld.orphans()
 	ld.fileEpochs = ld.readEpochs()
+	names = slices.DeleteFunc(names, func(name string) bool { return name == checkpoint.PartitionMetadataFile })
+	ld.blank = len(names) == 1 && len(ld.found) == 1 && ld.found[0].length == 0 && len(ld.rename) == 0
 	return nil
 }
 

@@ -47,6 +47,12 @@ type Log struct {
 
 	flush flushState
 	trash trash
+	// blank: the directory holds one empty segment and nothing beside it, so that
+	// there is nothing of it that a stop has to keep. Whatever writes ends that.
+	blank bool
+	// doubtful: names in the directory may not be durable, because the process that
+	// removed or made them was killed. Asked for only while blank.
+	doubtful bool
 	// drop is the Drop that was started and not finished, nil without one.
 	drop *Drop
 	// swap is the Swap that was started and not finished, nil without one.
@@ -212,6 +218,9 @@ func (l *Log) closeClean() error {
 	if err := l.usable(); err != nil {
 		return err
 	}
+	if l.blank {
+		return l.closeBlank()
+	}
 	if left, err := l.Reclaim(); err != nil {
 		return err
 	} else if left > 0 {
@@ -240,6 +249,22 @@ func (l *Log) closeClean() error {
 	return nil
 }
 
+// closeBlank is the clean close of a log that holds nothing. Indexes, producers
+// and epochs of no record say nothing, and the next Open makes do without their
+// files; ten thousand logs that nobody wrote to are closed without a sync. Names
+// that a killed process has removed may not come back, though: they would be
+// taken for the log's own.
+func (l *Log) closeBlank() error {
+	if !l.doubtful {
+		return nil
+	}
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		return fmt.Errorf("sync directory %s: %w", l.dir, err)
+	}
+	l.doubtful = false
+	return nil
+}
+
 // Checkpoint stores what would otherwise have to be computed at the next start:
 // the indexes of the segment that is being written, with a seal that ends with
 // the log, and the producers' state. Nothing is synced.
@@ -247,6 +272,7 @@ func (l *Log) Checkpoint() error {
 	if err := l.usable(); err != nil {
 		return err
 	}
+	l.blank = false
 	as, x := l.sealed()
 	se := as.sealFor(l.logEnd)
 	se.final = false

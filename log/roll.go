@@ -81,6 +81,7 @@ func (l *Log) roll(now model.Now, base model.Offset) error {
 // no segment of this log, else its base would be known: it is what an earlier
 // failure has left.
 func (l *Log) createSegment(base model.Offset) (*segment, error) {
+	l.blank = false
 	path := l.path(fileName(base, logSuffix))
 	f, err := l.fs.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {

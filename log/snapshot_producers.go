@@ -10,5 +10,6 @@ func (l *Log) SnapshotProducers() error {
 	if l.producers.Len() == 0 {
 		return nil
 	}
+	l.blank = false
 	return l.snapshot(l.logEnd)
 }

@@ -15,8 +15,11 @@ import (
 // checkpointFiles is the writer of one directory's offset checkpoints.
 type checkpointFiles struct {
 	mu sync.Mutex
-	// What the files hold.
+	// What the files hold. What isn't there counts as 0, and 0 is not written: most
+	// of many partitions hold nothing.
 	recovery, starts, highWatermarks, cleaned checkpoint.Offsets
+	// unsure are the files of which that isn't known: the last write failed.
+	unsure map[string]bool
 
 	// loweringMu guards lowering: recovery points that are to be lowered soon. Many
 	// partitions follow another leader at once; one write does for all of them.
@@ -74,11 +77,14 @@ func (d *Dir) readOffsets(name string, logger *zap.Logger) checkpoint.Offsets {
 func (d *Dir) lowerRecoveryPoint(tp model.TopicPartition, to model.Offset) error {
 	d.files.mu.Lock()
 	defer d.files.mu.Unlock()
-	if at, ok := d.files.recovery[tp]; !ok || at <= to {
+	if at, ok := d.files.recovery[tp]; (!ok || at <= to) && !d.files.unsure[checkpoint.RecoveryPointFile] {
 		return nil
 	}
 	next := maps.Clone(d.files.recovery)
-	next[tp] = to
+	if next == nil {
+		next = make(checkpoint.Offsets)
+	}
+	next[tp] = min(to, next[tp])
 	for other, low := range d.takeLowering() { // order-free: each is its own
 		if at, ok := next[other]; ok && low < at {
 			next[other] = low
@@ -87,27 +93,36 @@ func (d *Dir) lowerRecoveryPoint(tp model.TopicPartition, to model.Offset) error
 	return d.writeOffsets(checkpoint.RecoveryPointFile, &d.files.recovery, next)
 }
 
+// reading gives what a checkpoint file is to hold, and whether that is anything
+// else than held, what it holds. It is called under the lock of the files: a
+// recovery point that a truncation lowers meanwhile must not be raised again by an
+// older reading.
+type reading func(held checkpoint.Offsets) (next checkpoint.Offsets, changed bool)
+
 // writeRecoveryPoints replaces the recovery point file.
-func (d *Dir) writeRecoveryPoints(read func() checkpoint.Offsets) error {
-	d.files.mu.Lock()
-	defer d.files.mu.Unlock()
-	// Read under the lock: a point that a truncation lowers meanwhile must not
-	// be raised again by an older reading.
-	return d.writeOffsets(checkpoint.RecoveryPointFile, &d.files.recovery, read())
+func (d *Dir) writeRecoveryPoints(read reading) error {
+	return d.replaceOffsets(checkpoint.RecoveryPointFile, &d.files.recovery, read)
 }
 
 // writeLogStarts replaces the log start file.
-func (d *Dir) writeLogStarts(read func() checkpoint.Offsets) error {
-	d.files.mu.Lock()
-	defer d.files.mu.Unlock()
-	return d.writeOffsets(checkpoint.LogStartFile, &d.files.starts, read())
+func (d *Dir) writeLogStarts(read reading) error {
+	return d.replaceOffsets(checkpoint.LogStartFile, &d.files.starts, read)
 }
 
 // writeHighWatermarks replaces the high watermark file.
-func (d *Dir) writeHighWatermarks(read func() checkpoint.Offsets) error {
+func (d *Dir) writeHighWatermarks(read reading) error {
+	return d.replaceOffsets(checkpoint.HighWatermarkFile, &d.files.highWatermarks, read)
+}
+
+// replaceOffsets replaces a file if it is to hold anything else than it does.
+func (d *Dir) replaceOffsets(name string, held *checkpoint.Offsets, read reading) error {
 	d.files.mu.Lock()
 	defer d.files.mu.Unlock()
-	return d.writeOffsets(checkpoint.HighWatermarkFile, &d.files.highWatermarks, read())
+	next, changed := read(*held)
+	if !changed && !d.files.unsure[name] {
+		return nil
+	}
+	return d.writeOffsets(name, held, next)
 }
 
 // forget takes a partition out of the checkpoints, durably, before a new one of
@@ -126,7 +141,7 @@ func (d *Dir) forget(tp model.TopicPartition) error {
 		{checkpoint.HighWatermarkFile, &d.files.highWatermarks},
 		{checkpoint.CleanerFile, &d.files.cleaned},
 	} {
-		if _, ok := (*f.held)[tp]; !ok {
+		if _, ok := (*f.held)[tp]; !ok && !d.files.unsure[f.name] {
 			continue
 		}
 		rest := maps.Clone(*f.held)
@@ -142,8 +157,13 @@ func (d *Dir) forget(tp model.TopicPartition) error {
 // the files.
 func (d *Dir) writeOffsets(name string, held *checkpoint.Offsets, next checkpoint.Offsets) error {
 	if err := checkpoint.WriteOffsets(d.fs, d.file(name), next); err != nil {
+		if d.files.unsure == nil {
+			d.files.unsure = make(map[string]bool)
+		}
+		d.files.unsure[name] = true
 		return err
 	}
+	delete(d.files.unsure, name)
 	*held = next
 	return nil
 }
@@ -154,10 +174,8 @@ func (m *ReplicaManager) checkpointHighWatermarks(d *Dir) {
 	if at := model.Offset(m.imageAt.Load()); at > 0 {
 		d.noteApplied(at)
 	}
-	m.checkpoint(d, func(parts []*Hosted) error {
-		return d.writeHighWatermarks(func() checkpoint.Offsets {
-			return offsetsOf(parts, func(s *State) (model.Offset, bool) { return s.HighWatermark, true })
-		})
+	m.checkpoint(d, func() error {
+		return d.writeHighWatermarks(m.read(d, func(s *State) model.Offset { return s.HighWatermark }))
 	})
 }
 
@@ -165,28 +183,45 @@ func (m *ReplicaManager) checkpointHighWatermarks(d *Dir) {
 // what has been unsynced since the last time flushed in the background, so that
 // a recovery never scans more than two intervals' appends.
 func (m *ReplicaManager) checkpointLogs(d *Dir) {
-	m.checkpoint(d, func(parts []*Hosted) error {
-		for _, h := range parts {
-			if s := h.State(); s.View != nil && s.RecoveryPoint < s.LogEnd {
+	m.checkpoint(d, func() error {
+		for _, h := range m.All() {
+			if s := h.State(); h.dir == d && s.View != nil && s.RecoveryPoint < s.LogEnd {
 				h.box.Post(&flushOldMsg{})
 			}
 		}
-		err := d.writeRecoveryPoints(func() checkpoint.Offsets {
-			return offsetsOf(parts, func(s *State) (model.Offset, bool) { return s.RecoveryPoint, true })
-		})
-		if err != nil {
+		if err := d.writeRecoveryPoints(m.read(d, func(s *State) model.Offset { return s.RecoveryPoint })); err != nil {
 			return err
 		}
-		return d.writeLogStarts(func() checkpoint.Offsets {
-			return offsetsOf(parts, func(s *State) (model.Offset, bool) { return s.LogStart, s.LogStart > 0 })
-		})
+		return d.writeLogStarts(m.read(d, func(s *State) model.Offset { return s.LogStart }))
 	})
 }
 
-func offsetsOf(parts []*Hosted, of func(*State) (model.Offset, bool)) checkpoint.Offsets {
-	offsets := make(checkpoint.Offsets, len(parts))
-	for _, h := range parts {
-		if h.m.GetByID(h.id) != h {
+// read reads one offset of all partitions of a directory. Nothing is made while
+// nothing has changed.
+func (m *ReplicaManager) read(d *Dir, of func(*State) model.Offset) reading {
+	return func(held checkpoint.Offsets) (checkpoint.Offsets, bool) {
+		some, same := 0, true
+		m.offsets(d, of, func(tp model.TopicPartition, o model.Offset) bool {
+			some++
+			same = held[tp] == o
+			return same
+		})
+		if same && some == len(held) {
+			return held, false
+		}
+		next := make(checkpoint.Offsets, len(held))
+		m.offsets(d, of, func(tp model.TopicPartition, o model.Offset) bool {
+			next[tp] = o
+			return true
+		})
+		return next, true
+	}
+}
+
+// offsets calls yield with the offsets that are not 0, until it returns false.
+func (m *ReplicaManager) offsets(d *Dir, of func(*State) model.Offset, yield func(model.TopicPartition, model.Offset) bool) {
+	for _, h := range m.All() {
+		if h.dir != d || m.GetByID(h.id) != h {
 			continue // removed meanwhile; its name may be another's by now
 		}
 		s := h.State()
@@ -197,26 +232,19 @@ func offsetsOf(parts []*Hosted, of func(*State) (model.Offset, bool)) checkpoint
 		if s == nil {
 			continue
 		}
-		if o, ok := of(s); ok {
-			offsets[h.tp] = o
+		if o := of(s); o > 0 && !yield(h.tp, o) {
+			return
 		}
 	}
-	return offsets
 }
 
-// checkpoint runs write for a directory in use with its partitions. A full disk
-// is left for the next time; another error takes the directory offline.
-func (m *ReplicaManager) checkpoint(d *Dir, write func(parts []*Hosted) error) {
+// checkpoint runs write for a directory in use. A full disk is left for the next
+// time; another error takes the directory offline.
+func (m *ReplicaManager) checkpoint(d *Dir, write func() error) {
 	if !d.Online() {
 		return
 	}
-	var parts []*Hosted
-	for _, h := range m.All() {
-		if h.dir == d {
-			parts = append(parts, h)
-		}
-	}
-	switch err := write(parts); {
+	switch err := write(); {
 	case err == nil:
 	case vfs.IsNoSpace(err):
 		m.logger.Warn("checkpoint not written: the disk is full", zap.String("dir", d.path), zap.Error(err))

@@ -233,6 +233,10 @@ func TestDirectoryFailure(t *testing.T) {
 	n.start()
 	n.register()
 	n.create("t", 2)
+	for _, h := range n.m.All() { // so that there is something to write down
+		n.send(h, 1, batchOf(1, -1, 0)).want(t, 0, 0)
+	}
+	n.flushAll()
 	toggle.On()
 	n.rt.advance(10_000)
 	if n.dirs.Online() != 1 {

@@ -304,7 +304,7 @@ func TestLoweringIsShared(t *testing.T) {
 	d := n.dirs.All()[0]
 	tp := func(p int32) model.TopicPartition { return model.TopicPartition{Topic: "t", Partition: p} }
 	points := checkpoint.Offsets{tp(0): 10, tp(1): 20, tp(2): 30}
-	if err := d.writeRecoveryPoints(func() checkpoint.Offsets { return points }); err != nil {
+	if err := d.writeRecoveryPoints(finally(points)); err != nil {
 		t.Fatal(err)
 	}
 	file := func() checkpoint.Offsets {

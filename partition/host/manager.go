@@ -60,7 +60,7 @@ type Deps struct {
 	// Trouble is told, outside every loop, that a partition has gone offline because
 	// of its disk or is stalled: FailedReplicas and Stalled say which. May be nil.
 	Trouble func()
-	// Files bounds open segment files over all partitions; nil makes one.
+	// Files bounds open segment files over all partitions; nil makes one for them all.
 	Files *log.FileCache
 }
 
@@ -130,6 +130,9 @@ type hostedTopic struct {
 func NewReplicaManager(d Deps) *ReplicaManager {
 	if d.Executor == nil {
 		d.Executor = Inline{}
+	}
+	if d.Files == nil {
+		d.Files = log.NewFileCache(0, 0)
 	}
 	if d.Flusher == nil {
 		d.Flusher = func(dir string) Flusher { return NewFlusher(dir, d.Group) }

@@ -18,9 +18,9 @@ func TestRecreatedTopicInheritsNoCheckpoint(t *testing.T) {
 	tp := model.TopicPartition{Topic: "t"}
 	d := n.dirs.All()[0]
 	for _, err := range []error{
-		d.writeRecoveryPoints(func() checkpoint.Offsets { return checkpoint.Offsets{tp: 50} }),
-		d.writeLogStarts(func() checkpoint.Offsets { return checkpoint.Offsets{tp: 40} }),
-		d.writeHighWatermarks(func() checkpoint.Offsets { return checkpoint.Offsets{tp: 50} }),
+		d.writeRecoveryPoints(finally(checkpoint.Offsets{tp: 50})),
+		d.writeLogStarts(finally(checkpoint.Offsets{tp: 40})),
+		d.writeHighWatermarks(finally(checkpoint.Offsets{tp: 50})),
 	} {
 		if err != nil {
 			t.Fatal(err)

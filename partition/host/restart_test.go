@@ -264,7 +264,7 @@ func TestDamagedPartitionGoesOfflineAlone(t *testing.T) {
 	// The recovery point says that all of it was durable.
 	_ = checkpoint.RemoveCleanShutdown(n.fs, "/data/"+checkpoint.CleanShutdownFile)
 	if err := checkpoint.WriteOffsets(n.fs, "/data/"+checkpoint.RecoveryPointFile, checkpoint.Offsets{
-		{Topic: "t", Partition: 0}: 0, {Topic: "t", Partition: 1}: 0}); err != nil {
+		{Topic: "t", Partition: 0}: 3, {Topic: "t", Partition: 1}: 3}); err != nil {
 		t.Fatal(err)
 	}
 	// The bad batch is followed by a good one: no stop of a process explains that.
@@ -297,7 +297,7 @@ func TestDamagedPartitionGoesOfflineAlone(t *testing.T) {
 	}
 	n.rt.advance(61_000)
 	points, err := checkpoint.ReadOffsets(n.fs, "/data/"+checkpoint.RecoveryPointFile)
-	if _, ok := points[model.TopicPartition{Topic: "t"}]; err != nil || !ok {
+	if points[model.TopicPartition{Topic: "t"}] != 3 || err != nil {
 		t.Errorf("recovery points %v, %v: the damaged partition's is missing", points, err)
 	}
 }

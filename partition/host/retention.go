@@ -100,9 +100,10 @@ func (m *ReplicaManager) dropBelow(d *Dir, parts []*Hosted) {
 		return
 	}
 	var starts checkpoint.Offsets
-	err := d.writeLogStarts(func() checkpoint.Offsets {
-		starts = offsetsOf(parts, func(s *State) (model.Offset, bool) { return s.LogStart, s.LogStart > 0 })
-		return starts
+	read := m.read(d, func(s *State) model.Offset { return s.LogStart })
+	err := d.writeLogStarts(func(held checkpoint.Offsets) (_ checkpoint.Offsets, changed bool) {
+		starts, changed = read(held)
+		return starts, changed
 	})
 	if err != nil && !vfs.IsNoSpace(err) {
 		m.dirFailed(d, err)

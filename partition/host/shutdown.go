@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"maps"
 	"sync"
 
 	"go.uber.org/zap"
@@ -64,20 +65,18 @@ func (m *ReplicaManager) markClean(all []*Hosted, marks []*State, plogs []*log.L
 			if plogs[i] == nil || errs[i] != nil {
 				unclean[h.tp] = 0
 				if s := h.lastOnline.Load(); s != nil {
-					points[h.tp], highs[h.tp] = s.RecoveryPoint, s.HighWatermark
-					starts[h.tp] = s.LogStart
+					note(points, h, s.RecoveryPoint)
+					note(highs, h, s.HighWatermark)
+					note(starts, h, s.LogStart)
 				}
 				continue
 			}
-			points[h.tp], highs[h.tp] = plogs[i].RecoveryPoint(), marks[i].HighWatermark
-			if start := plogs[i].LogStart(); start > 0 {
-				starts[h.tp] = start
-			}
+			note(points, h, plogs[i].RecoveryPoint())
+			note(highs, h, marks[i].HighWatermark)
+			note(starts, h, plogs[i].LogStart())
 		}
 		err := errors.Join(
-			d.writeRecoveryPoints(func() checkpoint.Offsets { return points }),
-			checkpoint.WriteOffsets(d.fs, d.file(checkpoint.LogStartFile), starts),
-			checkpoint.WriteOffsets(d.fs, d.file(checkpoint.HighWatermarkFile), highs))
+			d.writeRecoveryPoints(finally(points)), d.writeLogStarts(finally(starts)), d.writeHighWatermarks(finally(highs)))
 		if err == nil {
 			err = checkpoint.WriteOffsets(d.fs, d.file(uncleanFile), unclean)
 		}
@@ -91,6 +90,18 @@ func (m *ReplicaManager) markClean(all []*Hosted, marks []*State, plogs []*log.L
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// note takes an offset into a checkpoint, which holds none that is 0.
+func note(to checkpoint.Offsets, h *Hosted, o model.Offset) {
+	if o > 0 {
+		to[h.tp] = o
+	}
+}
+
+// finally is the reading of a checkpoint whose content is known.
+func finally(next checkpoint.Offsets) reading {
+	return func(held checkpoint.Offsets) (checkpoint.Offsets, bool) { return next, !maps.Equal(held, next) }
 }
 
 // takeDown ends a partition's service and returns its log, which nobody uses any
