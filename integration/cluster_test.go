@@ -419,8 +419,14 @@ func (m *member) replicaDir(p tp) (string, error) {
 }
 
 // compare stops all nodes in order and holds their copies of each partition
-// against each other.
+// against each other, byte by byte.
 func (c *cluster) compare(parts []tp) {
+	c.t.Helper()
+	c.compareBy(parts, compareReplicas)
+}
+
+// compareBy is compare with another measure.
+func (c *cluster) compareBy(parts []tp, differ func(copies []*replica) error) {
 	c.t.Helper()
 	var wg sync.WaitGroup
 	for _, m := range c.members {
@@ -456,7 +462,7 @@ func (c *cluster) compare(parts []tp) {
 			c.t.Errorf("%v: %d copies to compare", p, len(copies))
 			continue
 		}
-		if err := compareReplicas(copies); err != nil {
+		if err := differ(copies); err != nil {
 			c.t.Errorf("%v: %v", p, err)
 		}
 	}
