@@ -58,6 +58,11 @@ func Cells() []Cell {
 		{"T6-kgo-consume-100B", "franz-go", kgoConsumeCell(100, 1_000_000)},
 		{"T6-kgo-consume-1KiB", "franz-go", kgoConsumeCell(1024, 300_000)},
 		{"T8-tail", "produce to a parked fetch's answer", tailCell(6000)},
+		{"G1-join-classic", "100 members come to one group", joinCell(100)},
+		{"G1-join-consumer", "the same, the broker assigns (KIP-848)", consumerJoinCell(100)},
+		{"G2-heartbeats", "1000 groups of one member, a heartbeat a second each", beatCell(1000, 15*time.Second)},
+		{"G3-commits", "10,000 commits a second of 50 groups", commitCell(50, 100_000)},
+		{"G5-compaction", "a million keys, two records each", compactionCell(1_000_000)},
 	}
 }
 

@@ -27,22 +27,27 @@ func (e *env) scaled(n int) int { return max(1, int(float64(n)*e.scale)) }
 
 // topic creates a fresh topic and waits until each partition has a leader.
 func (e *env) topic(partitions int) (string, error) {
+	name := fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano())
+	e.topics = append(e.topics, name)
+	return name, e.named(name, partitions)
+}
+
+// named is topic with a name that is chosen; the topic stays.
+func (e *env) named(name string, partitions int) error {
 	if e.client == nil {
 		cl, err := kgo.NewClient(kgo.SeedBrokers(e.target.Addr))
 		if err != nil {
-			return "", err
+			return err
 		}
 		e.client = cl
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	name := fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano())
 	adm := kadm.NewClient(e.client)
 	if _, err := adm.CreateTopic(ctx, int32(partitions), 1, nil, name); err != nil {
-		return "", fmt.Errorf("create topic: %w", err)
+		return fmt.Errorf("create topic: %w", err)
 	}
-	e.topics = append(e.topics, name)
-	return name, e.awaitLeaders(ctx, adm, name, partitions)
+	return e.awaitLeaders(ctx, adm, name, partitions)
 }
 
 func (e *env) awaitLeaders(ctx context.Context, adm *kadm.Client, name string, partitions int) error {

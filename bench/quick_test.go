@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestCellsAgainstKfake runs a sliver of every cell against an in-memory
@@ -24,5 +25,27 @@ func TestCellsAgainstKfake(t *testing.T) {
 				t.Fatalf("empty result: %+v", r)
 			}
 		})
+	}
+}
+
+// TestOffsetsLoad: what is filled in is found again, and what is not is not.
+func TestOffsetsLoad(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	addr := c.ListenAddrs()[0]
+	l := OffsetsLoad{Groups: 30, Partitions: 15}
+	if err := l.Fill(addr); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Await(addr); err != nil {
+		t.Error(err)
+	}
+	resp := kmsg.NewPtrOffsetFetchResponse()
+	resp.Groups = []kmsg.OffsetFetchResponseGroup{{Topics: []kmsg.OffsetFetchResponseGroupTopic{{Partitions: []kmsg.OffsetFetchResponseGroupTopicPartition{{Offset: 7}}}}}}
+	if offsetsThere(resp, 7) != nil || offsetsThere(resp, 8) == nil {
+		t.Error("an offset of 7 is not told from one of 8")
 	}
 }

@@ -72,6 +72,11 @@ func run(ctx context.Context) error {
 			return err
 		}
 	}
+	if match.MatchString(loadCell) {
+		if err := report.loads(ctx, peers, *rounds, *scale); err != nil {
+			return err
+		}
+	}
 	// An interrupt ends the rounds; what they brought is reported.
 	if err := report.cells(ctx, peers, cells, *rounds, *scale); err != nil && !errors.Is(err, context.Canceled) {
 		return err

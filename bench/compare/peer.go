@@ -137,10 +137,18 @@ func build(ctx context.Context, out, pkg string) error {
 	return nil
 }
 
+// settings differ from the defaults, of both alike: the cells of groups and of
+// compaction measure work and not how long it is put off.
+var settings = map[string]string{"group.initial.rebalance.delay.ms": "0", "log.cleaner.backoff.ms": "1000"}
+
 func (p *peer) tidemark(ctx context.Context) error {
 	bin := filepath.Join(p.root, "tidemark-bin")
 	p.launch = func(_ context.Context, dir string, port int) (*proc.Process, error) {
-		return proc.Start(dir, nil, bin, "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--data-dir", dir)
+		argv := []string{bin, "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--data-dir", dir}
+		for k, v := range settings { // order-free: settings of different names
+			argv = append(argv, "--set", k+"="+v)
+		}
+		return proc.Start(dir, nil, argv...)
 	}
 	return build(ctx, bin, "github.com/tidemark/tidemark/cmd/tidemark")
 }
@@ -172,7 +180,7 @@ func (p *peer) kafka(ctx context.Context) error {
 		return err
 	}
 	options := func(dir string, port int) kafka.Options {
-		return kafka.Options{Dir: dir, Port: port, Flags: kafkaFlags}
+		return kafka.Options{Dir: dir, Port: port, Flags: kafkaFlags, Set: settings}
 	}
 	p.prepare = func(ctx context.Context, dir string, port int) error { return jars.Format(ctx, options(dir, port)) }
 	p.launch = func(ctx context.Context, dir string, port int) (*proc.Process, error) {

@@ -22,6 +22,10 @@ type target struct {
 	floor bool
 }
 
+func cpuSeconds(r bench.Result) float64    { return r.Broker.CPU.Seconds() }
+func cpuPercent(r bench.Result) float64    { return 100 * r.Broker.CPU.Seconds() / r.Elapsed.Seconds() }
+func seconds(r bench.Result) float64       { return r.Elapsed.Seconds() }
+func resident(r bench.Result) float64      { return float64(r.Broker.RSS) / (1 << 20) }
 func cpuPerGB(r bench.Result) float64      { return r.CPUPerGB() }
 func cpuPerRequest(r bench.Result) float64 { return float64(r.CPUPerRequest()) / 1e3 }
 func p99(r bench.Result) float64           { return float64(r.P99) / 1e3 }
@@ -38,6 +42,18 @@ var targets = [...]target{
 	{"produce p99 at acks=1, 16 KiB, depth 4", "T2-produce-16KiB-d4", 1. / 5, p99, "µs", false},
 	{"produce p99 at acks=1, 100 B, one at a time", "T3-produce-100B-d1", 1. / 5, p99, "µs", true},
 	{"produce p99 at acks=1, 100 B, 16 connections", "T3-produce-100B-16conns", 1. / 5, p99, "µs", true},
+	{"CPU of 99 members joining a classic group, one every 10 ms", "G1-join-classic", 1. / 2, cpuSeconds, "s", false},
+	{"time until they are in one generation", "G1-join-classic", 1, seconds, "s", false},
+	{"CPU of 100 members joining a consumer group, one every 10 ms", "G1-join-consumer", 1. / 2, cpuSeconds, "s", false},
+	{"time until each has its partition", "G1-join-consumer", 1, seconds, "s", false},
+	{"1000 groups of one member, a heartbeat a second each: CPU", "G2-heartbeats", 1. / 2, cpuPercent, "% of a core", false},
+	{"CPU per commit at 10,000 a second", "G3-commits", 1. / 2, cpuPerRequest, "µs", false},
+	{"start with 1,000,000 committed offsets until they are served: CPU", loadCell, 1. / 2, cpuSeconds, "s", false},
+	{"the same: time", loadCell, 1. / 2, seconds, "s", false},
+	{"the same, without what a start costs that has none: CPU", loadOnlyCell, 1. / 2, cpuSeconds, "s", false},
+	{"the same: memory", loadCell, 1. / 2, resident, "MiB", false},
+	{"compaction, 1,000,000 keys: CPU per GB of log", "G5-compaction", 1. / 2, cpuPerGB, "s/GB", false},
+	{"the same: memory afterwards", "G5-compaction", 1. / 2, resident, "MiB", false},
 }
 
 // printTargets writes what was to be reached and what was.
@@ -125,5 +141,6 @@ func readReport(files []string) (*report, error) {
 	for _, c := range bench.RDKafkaCells("") {
 		whole.order = append(whole.order, c.Name)
 	}
+	whole.order = append(whole.order, loadCell, loadOnlyCell)
 	return whole, nil
 }
