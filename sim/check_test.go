@@ -117,6 +117,10 @@ func TestHistoryFindsARecordOnAnyReplica(t *testing.T) {
 	if !w.h.has(p, id) {
 		t.Error("the record is on the first replica still")
 	}
+	if w.h.payload(id).part = p; !w.h.has(p, id) {
+		t.Error("what was shown is not there, whoever holds it")
+	}
+	w.h.payload(id).part = nil
 	if a.cut(4); w.h.has(p, id) {
 		t.Error("no replica has the record any more")
 	}

@@ -284,10 +284,11 @@ func (h *history) holds(r *replica, epoch int32, offset int64, id uint64, ts int
 	p.placed[key] = id
 }
 
-// has reports whether some replica of a partition holds a record, as far as its
-// files were looked at.
+// has reports whether a partition holds a record, or has held it until
+// DeleteRecords took it away: it was shown, or some replica's files have it, as far
+// as they were looked at.
 func (h *history) has(p *part, id uint64) bool {
-	return slices.ContainsFunc(h.world.machines, func(m *machine) bool {
+	return h.payload(id).part == p || slices.ContainsFunc(h.world.machines, func(m *machine) bool {
 		r := m.find(p)
 		return r != nil && slices.ContainsFunc(r.recs, func(at rec) bool { return at.id == id })
 	})
