@@ -68,10 +68,11 @@ func (m *ReplicaManager) createIn(d *Dir, parts []*Hosted) {
 		}
 	}
 	err := d.fs.SyncDir(d.path)
+	unlisted := true
 	if err == nil {
-		err = d.inventory.change(d, ids, nil)
+		unlisted, err = d.inventory.enter(d, ids)
 	}
-	if err != nil && !vfs.IsNoSpace(err) {
+	if err != nil && (!unlisted || !vfs.IsNoSpace(err)) {
 		m.dirFailed(d, err)
 	}
 	for i, h := range parts {
@@ -80,7 +81,9 @@ func (m *ReplicaManager) createIn(d *Dir, parts []*Hosted) {
 			m.notMade(h, errs[i].Error())
 		case err != nil:
 			_ = plogs[i].Close(false)
-			m.unmake(d, h)
+			if unlisted {
+				m.unmake(d, h)
+			}
 			m.notMade(h, err.Error())
 		default:
 			d.partitions++

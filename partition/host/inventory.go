@@ -1,13 +1,9 @@
 package host
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/tidemark/tidemark/internal/model"
@@ -26,11 +22,11 @@ type inventory struct {
 	// known is false until the first Load of a directory has ended, and so for
 	// one that was wiped or that Apache Kafka made: then nothing is new.
 	known bool
-	has   map[model.TopicIDPartition]bool
+	has   replicaSet
 }
 
 func (v *inventory) read(d *Dir) error {
-	v.has = make(map[model.TopicIDPartition]bool)
+	v.has = make(replicaSet)
 	text, err := vfs.ReadFile(d.fs, d.file(inventoryFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -38,27 +34,10 @@ func (v *inventory) read(d *Dir) error {
 	if err != nil {
 		return err
 	}
-	v.known = v.parse(text)
+	if set, ok := parseReplicas(text); ok {
+		v.known, v.has = true, set
+	}
 	return nil
-}
-
-// parse returns false if the text is not a whole list.
-func (v *inventory) parse(text []byte) bool {
-	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	if len(lines) < 2 || lines[0] != "0" || lines[1] != strconv.Itoa(len(lines)-2) {
-		return false
-	}
-	for _, line := range lines[2:] {
-		id, number, ok := strings.Cut(line, " ")
-		topic, err := model.ParseTopicID(id)
-		n, err2 := strconv.ParseInt(number, 10, 32)
-		if !ok || err != nil || err2 != nil {
-			clear(v.has)
-			return false
-		}
-		v.has[model.TopicIDPartition{TopicID: topic, Partition: int32(n)}] = true
-	}
-	return true
 }
 
 // lists says whether the partition was created here.
@@ -73,6 +52,25 @@ func (v *inventory) isKnown() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.known
+}
+
+// enter lists partitions whose directories' names are durable, durably. After an
+// error, surely says that the file lists none of them: it is replaced by a rename,
+// which may be done though the sync behind it has failed. If it may list them, their
+// directories must stay, else they would be missed at the next start.
+func (v *inventory) enter(d *Dir, ids []model.TopicIDPartition) (surely bool, err error) {
+	if err = v.change(d, ids, nil); err == nil {
+		return false, nil
+	}
+	text, rerr := vfs.ReadFile(d.fs, d.file(inventoryFile))
+	if errors.Is(rerr, fs.ErrNotExist) {
+		return true, err
+	}
+	set, ok := parseReplicas(text)
+	if rerr != nil || !ok {
+		return false, err
+	}
+	return !slices.ContainsFunc(ids, func(id model.TopicIDPartition) bool { return set[id] }), err
 }
 
 // change adds and drops entries and makes that durable.
@@ -95,31 +93,11 @@ func (v *inventory) change(d *Dir, add, drop []model.TopicIDPartition) error {
 	if !changed {
 		return nil
 	}
-	err := v.write(d)
+	err := v.has.write(d.fs, d.file(inventoryFile))
 	if err != nil {
 		for _, id := range added { // nobody was told that it was created
 			delete(v.has, id)
 		}
 	}
 	return err
-}
-
-// write replaces the file. Called with mu held.
-func (v *inventory) write(d *Dir) error {
-	ids := make([]model.TopicIDPartition, 0, len(v.has))
-	for id := range v.has { // order-free: sorted below
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b model.TopicIDPartition) int {
-		if c := bytes.Compare(a.TopicID[:], b.TopicID[:]); c != 0 {
-			return c
-		}
-		return int(a.Partition) - int(b.Partition)
-	})
-	var text bytes.Buffer
-	fmt.Fprintf(&text, "0\n%d\n", len(ids))
-	for _, id := range ids {
-		fmt.Fprintf(&text, "%s %d\n", id.TopicID, id.Partition)
-	}
-	return vfs.WriteFileAtomic(d.fs, d.file(inventoryFile), text.Bytes())
 }

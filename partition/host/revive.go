@@ -88,13 +88,19 @@ func (m *ReplicaManager) reviveIn(d *Dir, parts []*Hosted) (ready []*Hosted) {
 		return nil
 	}
 	err := d.fs.SyncDir(d.path)
+	unlisted := true
 	if err == nil {
-		err = d.inventory.change(d, ids, nil)
+		unlisted, err = d.inventory.enter(d, ids)
+	}
+	if err != nil && !unlisted {
+		m.dirFailed(d, err)
 	}
 	for i, next := range ready {
 		if err != nil {
 			_ = plogs[i].Close(false)
-			m.unmake(d, next)
+			if unlisted {
+				m.unmake(d, next)
+			}
 			continue
 		}
 		next.dir = d
