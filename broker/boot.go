@@ -246,6 +246,7 @@ func (b *Broker) registrationFacts() controller.RegistrationFacts {
 	for _, f := range b.replicas.FailedReplicas() {
 		facts.Damaged = append(facts.Damaged, f.ID)
 	}
+	facts.Damaged = append(facts.Damaged, b.replicas.Doubtful()...)
 	facts.Ends = []controller.ReplicaEnd{}
 	for _, h := range b.replicas.All() {
 		s := h.State()

@@ -44,7 +44,8 @@ type RegistrationFacts struct {
 	// Stop is how the previous life of the broker ended.
 	Stop metadata.Stop
 	// Damaged are replicas that are quarantined, or missing although the image
-	// lists them.
+	// lists them. One that is among Ends too is there, but may have lost what it had
+	// synced badly, as after a stop of kind power: an fsync of it has failed.
 	Damaged []model.TopicIDPartition
 	// Ends are the replicas that are there, with what they hold after a stop of
 	// kind power. Where nobody is known to be complete any more, the one with

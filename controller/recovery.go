@@ -186,11 +186,12 @@ func ends(view, after *metadata.Image, reg *metadata.RegisterBroker, facts Regis
 			tp := model.TopicIDPartition{TopicID: t.ID, Partition: int32(n)}
 			before, known := view.ReplicaEnd(tp, reg.ID)
 			end, ok := found[tp]
+			gone := damaged[tp] && !ok
 			if !ok || end.Epoch == model.NoEpoch { // there is nothing
 				end = model.OffsetAndEpoch{Offset: 0, Epoch: model.NoEpoch}
 			}
 			switch dir := p.Directory(reg.ID); {
-			case damaged[tp]:
+			case gone:
 				end = metadata.ReplicaDamaged
 			case facts.Ends == nil && known:
 				end = before

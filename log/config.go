@@ -108,6 +108,9 @@ type Options struct {
 	// looked for in it, and nothing synced; the caller does that before the first
 	// append.
 	Fresh bool
+	// Renew: an fsync of the log has failed in an earlier process. What may not have
+	// become durable is copied into new files before anything is believed of it.
+	Renew bool
 	Now   model.Now
 	// Files bounds open files and cached indexes over all logs that share it.
 	// Nil: the log has its own.

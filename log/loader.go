@@ -122,6 +122,11 @@ func (ld *loader) load() (*Log, error) {
 	if ld.o.Fresh {
 		return ld.l, ld.startFresh()
 	}
+	if ld.o.Renew {
+		if err := renew(ld.o.FS, ld.o.Dir, ld.o.RecoveryPoint); err != nil {
+			return nil, err
+		}
+	}
 	if err := ld.survey(); err != nil {
 		return nil, err
 	}

@@ -169,8 +169,9 @@ func (d *Dir) writeOffsets(name string, held *checkpoint.Offsets, next checkpoin
 }
 
 // checkpointHighWatermarks writes a directory's high watermarks, and the offset
-// of the newest image if it has moved.
+// of the newest image if it has moved, and what could not be written of its doubts.
 func (m *ReplicaManager) checkpointHighWatermarks(d *Dir) {
+	m.doubtAgain(d)
 	if at := model.Offset(m.imageAt.Load()); at > 0 {
 		d.noteApplied(at)
 	}

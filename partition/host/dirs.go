@@ -58,6 +58,9 @@ type Dir struct {
 	runMu sync.Mutex
 	run   runRecord
 	beats int64 // the newest heartbeat of this process in run
+	// distrusted: whatever run is going to say, the next start must take it for one
+	// after a loss of power.
+	distrusted bool
 
 	// unclean are the partitions that the marker doesn't speak for.
 	unclean checkpoint.Offsets
@@ -69,6 +72,7 @@ type Dir struct {
 	failure   failure
 	files     checkpointFiles
 	inventory inventory
+	doubts    doubts
 	// partitions counts those placed here; only who applies images touches it.
 	partitions int
 }
@@ -182,8 +186,11 @@ const uncleanFile = ".tidemark_unclean"
 
 // stopOf returns how one partition's log was left. One that the marker doesn't
 // speak for is looked at as strictly as after a kill: damage that was found once
-// must be found again.
-func (d *Dir) stopOf(tp model.TopicPartition) log.Stop {
+// must be found again. One of which an fsync failed may lack what power takes.
+func (d *Dir) stopOf(id model.TopicIDPartition, tp model.TopicPartition) log.Stop {
+	if d.doubts.has(id) {
+		return log.StopPower
+	}
 	if _, ok := d.unclean[tp]; ok && d.stop == log.StopClean {
 		return log.StopProcess
 	}
@@ -224,6 +231,9 @@ func (d *Dir) begin(o *DirOptions) error {
 	last, known := readRun(d.fs, d.file(runFile))
 	here := o.Machine.identity(d.path)
 	d.stop = kindOfStop(clean, d.marker, last, known, here)
+	if !d.doubts.read(d) {
+		d.stop = log.StopPower
+	}
 	d.run = runRecord{
 		BootID: here.bootID, Mount: here.mount, Stop: d.stop,
 		BrokerEpoch: last.BrokerEpoch, Heartbeat: last.Heartbeat, Applied: last.Applied,

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/tidemark/tidemark/internal/lifecycle"
@@ -138,7 +139,11 @@ type flush struct {
 }
 
 // Run waits for the disk.
-func (f *flush) Run() { f.err = f.timed() }
+func (f *flush) Run() {
+	if f.err = f.timed(); f.err != nil && !errors.Is(f.err, log.ErrClosed) {
+		f.h.m.doubt(f.h.dir, f.h.id)
+	}
+}
 
 // Done hands the result to the partition. The flusher's goroutine doesn't enter
 // the loop itself: delivering the acknowledgements there would hold up the next

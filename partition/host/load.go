@@ -271,9 +271,10 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 		return h
 	}
 	now := m.deps.RT.Now()
+	doubtful := f.dir.doubts.has(f.id)
 	plog, report, err := log.Open(log.Options{
 		FS: f.dir.fs, Dir: filepath.Join(f.dir.path, f.name), Partition: f.tp,
-		Config: logConfig(h.topic), Rand: m.rand(), Stop: f.dir.stopOf(f.tp),
+		Config: logConfig(h.topic), Rand: m.rand(), Stop: f.dir.stopOf(f.id, f.tp), Renew: doubtful,
 		RecoveryPoint: f.recovery, LogStart: f.start, CleanedTo: f.cleaned, Now: now, Files: m.deps.Files,
 		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) },
 	})
@@ -281,6 +282,9 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 		var damage *log.CorruptionError
 		if errors.As(err, &damage) {
 			m.events.damaged(h, damage)
+		}
+		if doubtful || errors.Is(err, log.ErrPoisoned) {
+			m.doubt(f.dir, f.id)
 		}
 		h.lastOnline.Store(kept)
 		m.hostOffline(h, err.Error())

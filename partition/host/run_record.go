@@ -160,6 +160,14 @@ func (ds *Dirs) Report() StopReport {
 // and so has been told how the one before stopped.
 func (ds *Dirs) Registered(epoch model.BrokerEpoch) {
 	ds.note(func(r *runRecord) { r.BrokerEpoch, r.Told = epoch, true })
+	for _, d := range ds.dirs {
+		if !d.Online() {
+			continue
+		}
+		if err := d.doubts.told(d); err != nil && !vfs.IsNoSpace(err) {
+			d.fail(err)
+		}
+	}
 }
 
 // Heartbeat notes durably that the controller acknowledged heartbeat n. It waits
@@ -192,6 +200,7 @@ func (d *Dir) note(change func(*runRecord)) {
 		return
 	}
 	change(&d.run)
+	d.amend()
 	if err := writeRun(d.fs, d.file(runFile), d.run); err != nil && !vfs.IsNoSpace(err) {
 		d.fail(err)
 	}

@@ -62,6 +62,9 @@ func (m *ReplicaManager) markClean(all []*Hosted, marks []*State, plogs []*log.L
 			if h.dir != d {
 				continue
 			}
+			if errors.Is(errs[i], log.ErrPoisoned) {
+				m.doubt(d, h.id) // its last fsync failed
+			}
 			if plogs[i] == nil || errs[i] != nil {
 				unclean[h.tp] = 0
 				if s := h.lastOnline.Load(); s != nil {
