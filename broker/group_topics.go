@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/coordinator/group/assign"
+	"github.com/tidemark/tidemark/internal/model"
 )
 
 // groupTopics is an image as the coordinators of consumer groups see it. It
@@ -41,6 +42,15 @@ func (t *groupTopics) Topic(name string) (assign.Topic, bool) {
 		return assign.Topic{}, false
 	}
 	return assign.Topic{ID: topic.ID, Partitions: int32(len(topic.Partitions))}, true
+}
+
+// Name implements consumer.Topics.
+func (t *groupTopics) Name(id model.TopicID) (string, bool) {
+	topic := t.img.TopicByID(id)
+	if topic == nil {
+		return "", false
+	}
+	return topic.Name, true
 }
 
 // Names implements consumer.Topics.

@@ -3,6 +3,7 @@ package broker
 import (
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unicode/utf16"
@@ -71,11 +72,18 @@ func newGroups(b *Broker) *groups {
 			MetadataMax: int(s.MetadataBytesMax), RetentionMs: int64(s.OffsetsRetentionMinutes) * 60_000,
 			CheckEvery: model.Instant(s.OffsetsCheckInterval), CommitTimeout: model.Instant(s.CommitTimeout),
 			ConsumerSession: model.Instant(s.ConsumerSession), ConsumerHeartbeat: model.Instant(s.ConsumerHeartbeat), ConsumerSizeMax: int(s.ConsumerSizeMax),
+			Migration: migrationOf(s.Migration),
 		},
 	}
 	g.topics.Store(&groupTopics{img: metadata.Empty()})
 	g.cfg.Topics = func() consumer.Topics { return g.topics.Load() }
 	return g
+}
+
+// migrationOf reads group.consumer.migration.policy.
+func migrationOf(policy string) group.Migration {
+	both := strings.EqualFold(policy, "bidirectional")
+	return group.Migration{Upgrade: both || strings.EqualFold(policy, "upgrade"), Downgrade: both || strings.EqualFold(policy, "downgrade")}
 }
 
 // newRand returns a source of chance of its own: member ids come from it.

@@ -58,12 +58,18 @@ func TestConsumerGroupVersions(t *testing.T) {
 		if code := g.c.call(fetch, 9).(*kmsg.OffsetFetchResponse).Groups[0].ErrorCode; code != protocol.CodeStaleMemberEpoch {
 			t.Errorf("version %d: a fetch in a wrong epoch: %s", v, protocol.CodeName(code))
 		}
-		if code := g.c.call(joinGroup(group, "", nil), 3).(*kmsg.JoinGroupResponse).ErrorCode; code != protocol.CodeInconsistentGroupProtocol {
-			t.Errorf("version %d: a classic join: %s", v, protocol.CodeName(code))
+		guest := g.c.call(joinGroup(group, "", nil), 3).(*kmsg.JoinGroupResponse)
+		if guest.ErrorCode != 0 || guest.LeaderID != "" || guest.Generation != 2 {
+			t.Errorf("version %d: a classic join: %+v", v, guest)
 		}
 		quiet.MemberEpoch = -1
 		if resp := g.c.call(quiet, v).(*kmsg.ConsumerGroupHeartbeatResponse); resp.ErrorCode != 0 || resp.MemberEpoch != -1 {
 			t.Errorf("version %d: leaving: %+v", v, resp)
+		}
+		beat := kmsg.NewPtrHeartbeatRequest()
+		beat.Group, beat.MemberID, beat.Generation = group, guest.MemberID, guest.Generation
+		if code := g.c.call(beat, 4).(*kmsg.HeartbeatResponse).ErrorCode; code != protocol.CodeRebalanceInProgress {
+			t.Errorf("version %d: a classic member that is left alone: %s", v, protocol.CodeName(code))
 		}
 	}
 	bad := beatOf(g.group, "m", topic)

@@ -95,6 +95,10 @@ func (o *Out) done(c *Call) {
 // they are committed or have failed.
 func (o *Out) Write(w *Write) { o.writes = append(o.writes, w) }
 
+// Writes reports whether something is to be written that has not been handed to
+// the shell: what it changes is not seen yet.
+func (o *Out) Writes() bool { return len(o.writes) > 0 }
+
 // Reset empties o and keeps its memory.
 func (o *Out) Reset() {
 	clear(o.Answers)

@@ -45,6 +45,9 @@ type classic struct {
 	chosen   bool
 	protocol string
 	leader   string // a member's id, "" without
+	// unassigned: its record names no leader. It was a consumer group, and what the
+	// members of that protocol had has no reader yet.
+	unassigned bool
 
 	members []*member // in the order they joined
 	byID    map[string]*member

@@ -33,6 +33,9 @@ type Config struct {
 	// group.consumer.max.size.
 	ConsumerSession, ConsumerHeartbeat model.Instant
 	ConsumerSizeMax                    int
+	// Migration is which way groups with members may change between the protocols:
+	// group.consumer.migration.policy.
+	Migration Migration
 	// Topics returns the topics as this broker knows them now. It is called in
 	// the partition's loop.
 	Topics func() consumer.Topics

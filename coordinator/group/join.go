@@ -21,7 +21,7 @@ func (m *Machine) join(now model.Now, c *coordinator.Call, req *kmsg.JoinGroupRe
 		out.Answer(c, joinError(c, req.MemberID, codeInvalidSessionTimeout))
 		return
 	case m.assigns(c.Key):
-		out.Answer(c, joinError(c, req.MemberID, codeInconsistentGroupProtocol))
+		m.guestJoin(now, m.groups[c.Key], c, req, out)
 		return
 	case m.groups[c.Key] == nil && req.MemberID != "":
 		out.Answer(c, joinError(c, req.MemberID, codeUnknownMemberID))

@@ -55,9 +55,12 @@ type group struct {
 	classic *classic
 	// consumer is nil unless the coordinator assigns; classic is empty then.
 	consumer *consumer.Group
-	clocks   map[string]*clock              // of consumer's members
-	offsets  map[string]map[int32]committed // by topic, then partition
-	waiting  int                            // entries of Machine.pending
+	clocks   map[string]*clock // of consumer's members
+	// reverting is the classic group that takes consumer's place once its record is
+	// in the log.
+	reverting *classic
+	offsets   map[string]map[int32]committed // by topic, then partition
+	waiting   int                            // entries of Machine.pending
 }
 
 // New returns a machine without groups.
@@ -146,8 +149,10 @@ func (m *Machine) Begin(now model.Now, out *coordinator.Out) {
 			m.armSession(mem, now, mem.sessionTimeout)
 		}
 		m.armPeers(now, g)
-		if len(g.classic.members) > m.cfg.SizeMax {
-			m.prepareRebalance(now, g, out) // some must go: the bound has become smaller
+		if n := len(g.classic.members); n > m.cfg.SizeMax || n > 0 && g.classic.unassigned {
+			// Some must go, the bound has become smaller; or nobody has assigned yet
+			// what consumers of the other protocol left to them.
+			m.prepareRebalance(now, g, out)
 		}
 		m.maybeForget(g)
 	}
@@ -171,8 +176,11 @@ func (m *Machine) Tick(now model.Now, out *coordinator.Out) {
 			m.joinOver(now, t.group, out)
 		case timerSync:
 			m.syncOver(now, t.group, out)
-		case timerPeer, timerRevoke:
+		case timerPeer, timerRevoke, timerRejoin, timerResync:
 			m.peerOver(now, t, out)
+		}
+		if out.Writes() {
+			return // the next one is decided on what this has changed
 		}
 	}
 	if m.cleanAt <= now.Mono {
@@ -187,8 +195,10 @@ func (m *Machine) renewSessions(now model.Now) {
 		for _, mem := range g.classic.members {
 			mem.deadline = max(mem.deadline, now.Mono+mem.sessionTimeout)
 		}
-		for _, k := range g.clocks { // order-free: each is given its own time
-			k.deadline = max(k.deadline, now.Mono+m.cfg.ConsumerSession)
+		for id, k := range g.clocks { // order-free: each is given its own time
+			if mem := g.consumer.Member(id); mem != nil {
+				k.deadline = max(k.deadline, now.Mono+m.peerSession(g, mem))
+			}
 		}
 	}
 }
@@ -224,6 +234,10 @@ func (m *Machine) Written(now model.Now, w *coordinator.Write, code Code, out *c
 		}
 	case *beating:
 		m.beaten(now, w, t, code, out)
+	case *guesting:
+		m.guestWritten(now, w, t, code, out)
+	case *guestSyncing:
+		m.guestSynced(now, w, t, code, out)
 	case *fetching:
 		if code != codeNone {
 			out.Fail(w.Call, coordinator.ClientCode(code))

@@ -19,6 +19,9 @@ type clock struct {
 	deadline model.Instant // of the session; the timer may be earlier
 	revoke   timer
 	epoch    int32 // in which revoke was armed
+	// join and sync are of members that speak the classic protocol: by when they
+	// have to join again, and to sync.
+	join, sync timer
 }
 
 // assigns reports whether a group has members that the coordinator assigns to.
@@ -43,22 +46,18 @@ func (m *Machine) consumerHeartbeat(now model.Now, c *coordinator.Call, req *kms
 		out.Answer(c, heartbeatError(code, why))
 		return
 	}
-	g := m.groups[c.Key]
-	if g == nil || g.consumer == nil {
-		if why := m.noConsumerGroup(g, req.MemberEpoch); why != "" {
-			out.Answer(c, heartbeatError(codeGroupIDNotFound, why))
-			return
-		}
-		g = m.get(c.Key)
+	g, before, made, why := m.consumerGroup(c.Key, req.MemberEpoch, out)
+	if why != "" {
+		out.Answer(c, heartbeatError(codeGroupIDNotFound, why))
+		return
 	}
-	before := g.consumer
-	if before == nil {
-		before = consumer.New(g.id) // it comes to be with its records
-	}
-	t := &beating{group: g, member: req.MemberID}
+	t := &beating{group: c.Key, member: req.MemberID, upgrades: g.consumer == nil}
 	var o consumer.Outcome
 	if req.MemberEpoch < 0 {
 		o = before.Leave(req.MemberID, req.InstanceID, req.MemberEpoch, m.cfg.Topics())
+		if o.Code == codeNone && req.MemberEpoch == consumer.EpochLeave {
+			o.Records, t.reverts = m.removal(g, req.MemberID)
+		}
 	} else {
 		if t.member == "" {
 			t.member = m.newUUID()
@@ -70,30 +69,46 @@ func (m *Machine) consumerHeartbeat(now model.Now, c *coordinator.Call, req *kms
 		out.Answer(c, heartbeatError(o.Code, o.Why))
 		return
 	}
-	t.resp = m.heartbeatResponse(t.member, &o)
-	if g.consumer == nil && g.classic.typed {
-		o.Records = append([]coordinator.Record{groupTombstone(g.id)}, o.Records...)
-	}
+	t.answer = m.heartbeatResponse(c.Key, t.member, &o)
+	o.Records = append(made, o.Records...)
 	if req.MemberEpoch >= 0 {
 		m.armPeer(now, g, t.member)
 	}
 	if len(o.Records) == 0 {
-		out.Answer(c, t.resp)
+		out.Answer(c, t.answer)
 		return
 	}
 	out.Write(&coordinator.Write{Records: o.Records, Call: c, Timeout: m.cfg.CommitTimeout, Token: t})
 }
 
-// noConsumerGroup says why a heartbeat is not for the group that there is, "" if
-// one may come to be.
-func (m *Machine) noConsumerGroup(g *group, epoch int32) string {
+// consumerGroup returns the group that a heartbeat is for, as it is or as it would
+// come to be: made are the records for that. why says why there is none.
+func (m *Machine) consumerGroup(id string, epoch int32, out *coordinator.Out) (g *group, cg *consumer.Group, made []coordinator.Record, why string) {
+	g = m.groups[id]
 	switch {
-	case g != nil && (g.classic.state != Empty || len(g.classic.unused) > 0):
-		return "The group is not a consumer group; it has members of the classic protocol."
+	case g != nil && g.consumer != nil:
+		return g, g.consumer, nil, ""
+	case g == nil && epoch != consumer.EpochJoin:
+		return nil, nil, nil, "Consumer group " + id + " not found."
 	case epoch != consumer.EpochJoin:
-		return "There is no such consumer group."
+		return nil, nil, nil, "Group " + id + " is not a consumer group."
 	}
-	return ""
+	g = m.get(id)
+	if len(g.classic.members) > 0 {
+		if why = m.refusesUpgrade(g); why == "" {
+			cg, made, why = m.upgraded(g, out)
+		}
+		if why != "" {
+			return nil, nil, nil, why
+		}
+	} else {
+		cg = consumer.New(id) // it comes to be with its records
+		if g.classic.typed {
+			made = append(made, groupTombstone(id))
+		}
+	}
+	m.dropIDs(g)
+	return g, cg, made, ""
 }
 
 // checkHeartbeat validates what needs no group.
@@ -149,31 +164,40 @@ func (m *Machine) beat(c *coordinator.Call, req *kmsg.ConsumerGroupHeartbeatRequ
 	return r
 }
 
-// beating is the write of what a heartbeat has changed. Without a call it is that
-// of a member that was not heard of.
+// beating is the write of what a heartbeat has changed, or members that leave.
+// Without a call it is that of a member that was not heard of.
 type beating struct {
-	group  *group
-	member string
-	resp   *kmsg.ConsumerGroupHeartbeatResponse
+	group, member string
+	answer        any
+	// upgrades: the group comes to be with it; reverts: it becomes a classic one.
+	upgrades, reverts bool
 }
 
 // beaten answers a heartbeat. The clocks run from here, whatever became of the
 // write: the member may be in the log.
 func (m *Machine) beaten(now model.Now, w *coordinator.Write, t *beating, code Code, out *coordinator.Out) {
-	if m.groups[t.group.id] == t.group {
-		m.armPeer(now, t.group, t.member)
+	if t.reverts {
+		m.reverted(now, t.group, true, out)
 	}
-	m.maybeForget(t.group)
-	switch {
+	if g := m.groups[t.group]; g != nil {
+		if t.upgrades {
+			m.armPeers(now, g)
+		}
+		m.armPeer(now, g, t.member)
+		m.maybeForget(g)
+	}
+	switch _, leaves := t.answer.(*kmsg.LeaveGroupResponse); {
 	case w.Call == nil:
-	case code != codeNone:
-		out.Answer(w.Call, heartbeatError(coordinator.ClientCode(code), ""))
+	case code == codeNone:
+		out.Answer(w.Call, t.answer)
+	case leaves:
+		out.Fail(w.Call, coordinator.ClientCode(code))
 	default:
-		out.Answer(w.Call, t.resp)
+		out.Answer(w.Call, heartbeatError(coordinator.ClientCode(code), ""))
 	}
 }
 
-func (m *Machine) heartbeatResponse(member string, o *consumer.Outcome) *kmsg.ConsumerGroupHeartbeatResponse {
+func (m *Machine) heartbeatResponse(group, member string, o *consumer.Outcome) *kmsg.ConsumerGroupHeartbeatResponse {
 	resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()
 	resp.MemberID, resp.MemberEpoch = &member, o.Epoch
 	resp.HeartbeatIntervalMillis = int32(m.cfg.ConsumerHeartbeat / nanosPerMilli)
@@ -239,7 +263,10 @@ func (m *Machine) armPeer(now model.Now, g *group, id string) {
 	}
 	k := g.clocks[id]
 	if k == nil {
-		k = &clock{session: timer{kind: timerPeer, group: g, peer: id}, revoke: timer{kind: timerRevoke, group: g, peer: id}}
+		k = &clock{
+			session: timer{kind: timerPeer, group: g, peer: id}, revoke: timer{kind: timerRevoke, group: g, peer: id},
+			join: timer{kind: timerRejoin, group: g, peer: id}, sync: timer{kind: timerResync, group: g, peer: id},
+		}
 		if g.clocks == nil {
 			g.clocks = make(map[string]*clock)
 		}
@@ -247,13 +274,13 @@ func (m *Machine) armPeer(now model.Now, g *group, id string) {
 	}
 	if mem.Epoch != consumer.EpochLeaveStatic || k.session.place == 0 {
 		// One that is away lives on from when it left.
-		k.deadline = now.Mono + m.cfg.ConsumerSession
+		k.deadline = now.Mono + m.peerSession(g, mem)
 	}
 	if k.session.place == 0 || k.deadline < k.session.at {
 		m.timers.set(&k.session, k.deadline)
 	}
 	switch {
-	case mem.State != consumer.Unrevoked:
+	case mem.State != consumer.Unrevoked || mem.Classic != nil:
 		m.timers.cancel(&k.revoke)
 	case k.revoke.place == 0 || k.epoch != mem.Epoch:
 		k.epoch = mem.Epoch
@@ -261,10 +288,20 @@ func (m *Machine) armPeer(now model.Now, g *group, id string) {
 	}
 }
 
+// peerSession is how long a member may not be heard of.
+func (m *Machine) peerSession(_ *group, mem *consumer.Member) model.Instant {
+	if mem.Classic != nil {
+		return model.Instant(mem.Classic.SessionTimeoutMs) * nanosPerMilli
+	}
+	return m.cfg.ConsumerSession
+}
+
 func (m *Machine) stopPeer(g *group, id string) {
 	if k := g.clocks[id]; k != nil {
 		m.timers.cancel(&k.session)
 		m.timers.cancel(&k.revoke)
+		m.timers.cancel(&k.join)
+		m.timers.cancel(&k.sync)
 		delete(g.clocks, id)
 	}
 }
@@ -281,9 +318,8 @@ func (m *Machine) peerOver(now model.Now, t *timer, out *coordinator.Out) {
 		return
 	}
 	m.stats.Evicted++
-	out.Write(&coordinator.Write{
-		Records: g.consumer.Remove(t.peer, m.cfg.Topics()), Timeout: m.cfg.CommitTimeout, Token: &beating{group: g, member: t.peer},
-	})
+	records, reverts := m.removal(g, t.peer)
+	out.Write(&coordinator.Write{Records: records, Timeout: m.cfg.CommitTimeout, Token: &beating{group: g.id, member: t.peer, reverts: reverts}})
 }
 
 // replayConsumer takes a record of a group whose coordinator assigns.
@@ -300,7 +336,9 @@ func (m *Machine) replayConsumer(r coordinator.Record) {
 				m.stopPeer(g, id)
 			}
 			g.consumer = nil
-			m.maybeForget(g)
+			if g.reverting == nil {
+				m.maybeForget(g)
+			}
 		}
 		return
 	}
@@ -335,6 +373,9 @@ func (m *Machine) mayCommitAsPeer(g *group, c *coordinator.Call, req *kmsg.Offse
 		return codeNone
 	}
 	code := g.consumer.MayCommit(req.MemberID, req.InstanceID, req.Generation)
+	if mem := g.consumer.Member(req.MemberID); mem != nil && mem.Classic != nil {
+		return code
+	}
 	if c.Version < 9 && (code == codeNone || code == consumer.CodeStaleMemberEpoch) {
 		return codeUnsupportedVersion // its client can't know what a stale epoch is
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tidemark/tidemark/coordinator"
 	"github.com/tidemark/tidemark/coordinator/group/assign"
-	"github.com/tidemark/tidemark/internal/model"
 )
 
 // describeConsumer handles one group of a ConsumerGroupDescribe.
@@ -34,7 +33,9 @@ func (m *Machine) describeConsumer(c *coordinator.Call, out *coordinator.Out) {
 		dm.ClientID, dm.ClientHost = mem.ClientID, mem.ClientHost
 		dm.SubscribedTopics, dm.SubscribedTopicRegex = slices.Clone(mem.Names), mem.Regex
 		dm.Assignment, dm.TargetAssignment = m.named(mem.Assigned), m.named(cg.Target(id))
-		dm.MemberType = 1 // of this protocol
+		if dm.MemberType = 1; mem.Classic != nil {
+			dm.MemberType = 0
+		}
 		dg.Members = append(dg.Members, dm)
 	}
 	out.Answer(c, &dg)
@@ -44,15 +45,9 @@ func (m *Machine) describeConsumer(c *coordinator.Call, out *coordinator.Out) {
 // and is left out.
 func (m *Machine) named(s assign.Set) kmsg.Assignment {
 	a := kmsg.NewAssignment()
-	names := make(map[model.TopicID]string)
-	ts := m.cfg.Topics()
-	for name := range ts.Names() {
-		if t, ok := ts.Topic(name); ok {
-			names[t.ID] = name
-		}
-	}
+	name := m.topicNames()
 	for _, t := range byTopic(s) {
-		if name, ok := names[t.id]; ok {
+		if name, ok := name(t.id); ok {
 			at := kmsg.NewAssignmentTopicPartition()
 			at.TopicID, at.Topic, at.Partitions = t.id, name, t.partitions
 			a.TopicPartitions = append(a.TopicPartitions, at)

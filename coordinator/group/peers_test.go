@@ -27,11 +27,19 @@ func (ts someTopics) Topic(name string) (assign.Topic, bool) {
 	return t, ok
 }
 
+func (ts someTopics) Name(id model.TopicID) (string, bool) {
+	for name := range ts {
+		if t, _ := ts.Topic(name); t.ID == id {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 func (ts someTopics) Names() iter.Seq[string] { return slices.Values(slices.Sorted(maps.Keys(ts))) }
 
 func consumerWorld(ts someTopics) *world {
 	cfg := defaultConfig()
-	cfg.ConsumerSession, cfg.ConsumerHeartbeat, cfg.ConsumerSizeMax = 45_000*ms, 5_000*ms, 100
 	cfg.Topics = func() consumer.Topics { return ts }
 	return newWorld(cfg)
 }

@@ -144,10 +144,14 @@ func groupKey(group string) []byte {
 	return k.AppendTo(nil)
 }
 
-// groupRecord is the present generation; parts are the assignments by member id,
-// nil for those that the members have.
-func groupRecord(g *group, parts map[string][]byte) coordinator.Record {
+// groupRecord is the present generation of a group, or that of a membership that
+// is to take its place; parts are the assignments by member id, nil for those that
+// the members have.
+func groupRecord(g *group, parts map[string][]byte, instead ...*classic) coordinator.Record {
 	c := g.classic
+	if len(instead) > 0 {
+		c = instead[0]
+	}
 	v := kmsg.GroupMetadataValue{
 		Version: groupVersion, ProtocolType: c.protocolType, Generation: c.generation, CurrentStateTimestamp: int64(c.since),
 	}

@@ -38,6 +38,10 @@ func (m *Machine) Replay(at model.Offset, r coordinator.Record) {
 		m.pending = append(m.pending, pendingOffset{at: at, group: g, topic: m.name(p.topic), partition: p.partition, value: p.offset})
 	case p.isGroup && p.metadata == nil:
 		m.replayGone(p.group)
+	case p.isGroup && m.groups[p.group] != nil && m.groups[p.group].reverting != nil:
+		g := m.groups[p.group]
+		m.replace(g, g.reverting)
+		g.reverting = nil
 	case p.isGroup && !m.serving:
 		// While it serves, the members in memory are ahead of their records.
 		m.restore(p.group, p.metadata)
@@ -59,9 +63,11 @@ func (m *Machine) name(topic string) string {
 // replayGone takes a group's tombstone. Offsets go by tombstones of their own.
 func (m *Machine) replayGone(id string) {
 	g := m.groups[id]
-	if g == nil || len(g.classic.members) > 0 && m.serving {
-		return // it has come to life again since
+	if g == nil {
+		return
 	}
+	// Members that are left go on in a consumer group, whose records follow: a
+	// group that has any is removed for nothing else.
 	if len(g.classic.unused) == 0 {
 		m.replace(g, newClassic(g))
 	}
@@ -73,6 +79,8 @@ func (m *Machine) replace(g *group, c *classic) {
 	for _, mem := range g.classic.members {
 		m.timers.cancel(&mem.session)
 	}
+	m.timers.cancel(&g.classic.join)
+	m.timers.cancel(&g.classic.sync)
 	m.stats.Groups[g.classic.state]--
 	m.stats.Groups[c.state]++
 	g.classic = c
@@ -106,6 +114,7 @@ func (m *Machine) restore(id string, v *kmsg.GroupMetadataValue) {
 		mem.session = timer{kind: timerSession, group: g, member: mem}
 		c.add(mem)
 	}
+	c.unassigned = v.Leader == nil && len(c.members) > 0
 	if v.Leader != nil && c.byID[*v.Leader] != nil {
 		c.leader = *v.Leader
 	}

@@ -17,6 +17,9 @@ func (m *Machine) sync(now model.Now, c *coordinator.Call, req *kmsg.SyncGroupRe
 	case g == nil:
 		out.Fail(c, codeUnknownMemberID)
 		return
+	case g.consumer != nil:
+		m.guestSync(now, g, c, req, out)
+		return
 	}
 	cl := g.classic
 	mem, code := cl.checkMember(req.MemberID, req.InstanceID)
@@ -121,6 +124,9 @@ func (m *Machine) heartbeat(now model.Now, c *coordinator.Call, req *kmsg.Heartb
 	case g == nil:
 		out.Fail(c, codeUnknownMemberID)
 		return
+	case g.consumer != nil:
+		m.guestHeartbeat(now, g, c, req, out)
+		return
 	}
 	mem, code := g.classic.checkMember(req.MemberID, req.InstanceID)
 	switch {
@@ -159,6 +165,10 @@ func (m *Machine) leave(now model.Now, c *coordinator.Call, req *kmsg.LeaveGroup
 		one := kmsg.NewLeaveGroupRequestMember()
 		one.MemberID = req.MemberID
 		leaving = []kmsg.LeaveGroupRequestMember{one}
+	}
+	if g.consumer != nil {
+		m.guestLeave(g, c, leaving, out)
+		return
 	}
 	resp := kmsg.NewPtrLeaveGroupResponse()
 	left := false

@@ -16,6 +16,8 @@ const (
 	timerSync                         // the time for syncs is over
 	timerPeer                         // a member of a consumer group was not heard of
 	timerRevoke                       // it has not given up its partitions
+	timerRejoin                       // a classic one has not joined again
+	timerResync                       // it has not asked for its assignment
 )
 
 // timer is one deadline. It is embedded in what it belongs to, and in the heap
@@ -24,7 +26,7 @@ type timer struct {
 	kind   timerKind
 	group  *group
 	member *member // of timerSession and timerPending
-	peer   string  // the member's id, of timerPeer and timerRevoke
+	peer   string  // the member's id, of the timers of consumer groups' members
 
 	at    model.Instant
 	seq   uint64 // order among equal deadlines

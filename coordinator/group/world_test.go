@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/coordinator"
+	"github.com/tidemark/tidemark/coordinator/group/consumer"
 	"github.com/tidemark/tidemark/internal/model"
 )
 
@@ -46,6 +47,8 @@ func defaultConfig() Config {
 	return Config{
 		SessionMin: 6_000 * ms, SessionMax: 1_800_000 * ms, InitialDelay: 0, SizeMax: 1 << 30, MetadataMax: 4096,
 		RetentionMs: 7 * 24 * 3_600_000, CheckEvery: 600_000 * ms, CommitTimeout: 5_000 * ms,
+		ConsumerSession: 45_000 * ms, ConsumerHeartbeat: 5_000 * ms, ConsumerSizeMax: 100, Migration: Migration{Upgrade: true, Downgrade: true},
+		Topics: func() consumer.Topics { return someTopics{"t": 4} },
 	}
 }
 
@@ -143,6 +146,11 @@ func (w *world) name(id string) string {
 	if n, ok := w.names[id]; ok {
 		return n
 	}
+	if len(id) == 22 {
+		w.names[id] = fmt.Sprintf("g%d", len(w.names)+1) // the coordinator made it for a guest
+		w.ids[w.names[id]] = id
+		return w.names[id]
+	}
 	if len(id) <= 37 {
 		return id // no UUID: the story's own
 	}
@@ -192,7 +200,43 @@ func (w *world) answer(c *coordinator.Call) string {
 		}
 		return s
 	case *kmsg.SyncGroupResponse:
+		var a kmsg.ConsumerMemberAssignment
+		if len(r.MemberAssignment) > 5 && a.ReadFrom(r.MemberAssignment) == nil {
+			s := "ok " + shownAssignment(&a)
+			if r.Protocol != nil {
+				s += " " + *r.Protocol
+			}
+			return s
+		}
+		if r.Protocol == nil {
+			return fmt.Sprintf("ok %q", r.MemberAssignment)
+		}
 		return fmt.Sprintf("ok %q %s", r.MemberAssignment, *r.Protocol)
+	case *kmsg.ConsumerGroupHeartbeatResponse:
+		if r.ErrorCode != 0 {
+			why := ""
+			if r.ErrorMessage != nil {
+				why = " " + *r.ErrorMessage
+			}
+			return codeName(r.ErrorCode) + why
+		}
+		s := fmt.Sprintf("ok epoch=%d", r.MemberEpoch)
+		if r.Assignment != nil {
+			for _, t := range r.Assignment.Topics {
+				s += fmt.Sprintf(" %s%v", w.topic(t.TopicID), t.Partitions)
+			}
+		}
+		return s
+	case *kmsg.ConsumerGroupDescribeResponseGroup:
+		s := fmt.Sprintf("%s %s epoch=%d", codeName(r.ErrorCode), r.State, r.Epoch)
+		for _, m := range r.Members {
+			s += fmt.Sprintf(" [%s%s type=%d epoch=%d", w.name(m.MemberID), orDash(m.InstanceID), m.MemberType, m.MemberEpoch)
+			for _, t := range m.Assignment.TopicPartitions {
+				s += fmt.Sprintf(" %s%v", t.Topic, t.Partitions)
+			}
+			s += "]"
+		}
+		return s
 	case *kmsg.LeaveGroupResponse:
 		s := codeName(r.ErrorCode)
 		for _, m := range r.Members {
@@ -239,6 +283,21 @@ func (w *world) answer(c *coordinator.Call) string {
 	return codeName(c.Code)
 }
 
+// topic is the name of a topic.
+func (w *world) topic(id model.TopicID) string {
+	name, _ := w.cfg.Topics().Name(id)
+	return name
+}
+
+// shownAssignment is what a member may read, readable.
+func shownAssignment(a *kmsg.ConsumerMemberAssignment) string {
+	var s []string
+	for _, t := range a.Topics {
+		s = append(s, fmt.Sprintf("%s%v", t.Topic, t.Partitions))
+	}
+	return strings.Join(s, " ")
+}
+
 // shown is what a member says of itself, readable.
 func shown(metadata []byte) string {
 	if topics, ok := subscription(metadata); ok {
@@ -264,6 +323,9 @@ func (w *world) state() string {
 	if g == nil {
 		return "no group\n"
 	}
+	if g.consumer != nil {
+		return w.consumerState(g)
+	}
 	c := g.classic
 	s := fmt.Sprintf("%s generation=%d", c.state, c.generation)
 	for _, mem := range c.members {
@@ -283,6 +345,24 @@ func (w *world) state() string {
 	}
 	if g.waiting > 0 {
 		s += fmt.Sprintf(" uncommitted=%d", g.waiting)
+	}
+	return s + "\n"
+}
+
+// consumerState is a group whose coordinator assigns; guests are marked.
+func (w *world) consumerState(g *group) string {
+	epoch, target := g.consumer.Epochs()
+	s := fmt.Sprintf("consumer group %s epoch=%d target=%d", g.consumer.State(), epoch, target)
+	for _, id := range g.consumer.Members() {
+		mem := g.consumer.Member(id)
+		s += " " + w.name(id) + orDash(mem.Instance)
+		if mem.Classic != nil {
+			s += "(classic)"
+		}
+		s += fmt.Sprintf("@%d", mem.Epoch)
+		for _, t := range byTopic(mem.Assigned) {
+			s += fmt.Sprintf("%v", t.partitions)
+		}
 	}
 	return s + "\n"
 }
@@ -352,6 +432,10 @@ func TestTranscripts(t *testing.T) {
 				cfg.SizeMax = int(a.num("size", 1<<30))
 				cfg.MetadataMax = int(a.num("metadata", 4096))
 				cfg.RetentionMs = a.num("retention", cfg.RetentionMs)
+				cfg.Migration = map[string]Migration{
+					"": {Upgrade: true, Downgrade: true}, "upgrade": {Upgrade: true}, "downgrade": {Downgrade: true}, "disabled": {},
+				}[a.str("policy", "")]
+				cfg.ConsumerSizeMax = int(a.num("consumers", 100))
 				w = newWorld(cfg)
 				return ""
 			}
@@ -384,6 +468,10 @@ func (w *world) command(t *testing.T, a args) {
 		}
 		req.Members = append(req.Members, rm)
 		w.call(tag, v, "c", req)
+	case "beat":
+		w.call(tag, 1, "c", w.beatRequest(a))
+	case "describe-consumer":
+		w.call(tag, 1, "", &DescribeConsumer{})
 	case "commit":
 		w.call(tag, v, "c", w.commitRequest(a))
 	case "fetch":
@@ -459,6 +547,13 @@ func (w *world) command(t *testing.T, a args) {
 
 // record is one record in words.
 func (w *world) record(r coordinator.Record) string {
+	if v, ok := keyVersion(r.Key); ok && consumer.Known(v) {
+		words := map[int16]string{3: "consumer group", 5: "member", 6: "target epoch", 7: "target", 8: "assignment"}[v]
+		if r.Value == nil {
+			words += " gone"
+		}
+		return words
+	}
 	p, err := parse(r)
 	switch {
 	case err != nil:
@@ -501,6 +596,12 @@ func (w *world) joinRequest(a args) *kmsg.JoinGroupRequest {
 		if req.ProtocolType == "consumer" {
 			cm := kmsg.NewConsumerMemberMetadata()
 			cm.Topics = strings.Split(topics, "+")
+			if owned := a.str("owns", ""); owned != "" {
+				cm.Version = 1
+				for topic, ps := range topicParts(owned) { // order-free: one topic in each story
+					cm.OwnedPartitions = append(cm.OwnedPartitions, kmsg.ConsumerMemberMetadataOwnedPartition{Topic: topic, Partitions: ps})
+				}
+			}
 			rp.Metadata = cm.AppendTo(nil)
 		}
 		req.Protocols = append(req.Protocols, rp)
@@ -523,10 +624,55 @@ func (w *world) syncRequest(a args) *kmsg.SyncGroupRequest {
 			who, what, _ := strings.Cut(p, ":")
 			ra := kmsg.NewSyncGroupRequestGroupAssignment()
 			ra.MemberID, ra.MemberAssignment = w.id(who), []byte(what)
+			if parts := topicParts(what); parts != nil {
+				var ca kmsg.ConsumerMemberAssignment
+				for topic, ps := range parts { // order-free: one topic in each story
+					ca.Topics = append(ca.Topics, kmsg.ConsumerMemberAssignmentTopic{Topic: topic, Partitions: ps})
+				}
+				if a.has("user-data") {
+					ca.UserData = []byte("mine")
+				}
+				ra.MemberAssignment = ca.AppendTo(nil)
+			}
 			req.GroupAssignment = append(req.GroupAssignment, ra)
 		}
 	}
 	return req
+}
+
+// topicParts reads "t.0.1": a topic and its partitions; nil if it is something
+// else.
+func topicParts(s string) map[string][]int32 {
+	words := strings.Split(s, ".")
+	if len(words) < 2 {
+		return nil
+	}
+	ps := []int32{}
+	for _, word := range words[1:] {
+		n, err := strconv.ParseInt(word, 10, 32)
+		if err != nil {
+			return nil
+		}
+		ps = append(ps, int32(n))
+	}
+	return map[string][]int32{words[0]: ps}
+}
+
+// beatRequest is a heartbeat of the consumer protocol: full with epoch 0.
+func (w *world) beatRequest(a args) *kmsg.ConsumerGroupHeartbeatRequest {
+	r := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	r.Group, r.MemberID, r.MemberEpoch, r.InstanceID = w.group, w.id(a.first()), int32(a.num("epoch", 0)), a.instance()
+	if r.MemberEpoch == 0 {
+		r.RebalanceTimeoutMillis, r.SubscribedTopicNames, r.Topics = 60_000, []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	}
+	if owned := a.str("owns", ""); owned != "" {
+		r.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+		for name, ps := range topicParts(owned) { // order-free: one topic in each story
+			topic, _ := w.cfg.Topics().Topic(name)
+			r.Topics = append(r.Topics, kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: topic.ID, Partitions: ps})
+		}
+	}
+	return r
 }
 
 func (w *world) commitRequest(a args) *kmsg.OffsetCommitRequest {

@@ -228,6 +228,9 @@ type Groups struct {
 	ConsumerSession, ConsumerSessionMin, ConsumerSessionMax       time.Duration
 	ConsumerHeartbeat, ConsumerHeartbeatMin, ConsumerHeartbeatMax time.Duration
 	ConsumerSizeMax                                               int32
+	// Migration is which way groups with members change between the classic and
+	// the consumer protocol: disabled, upgrade, downgrade or bidirectional.
+	Migration string
 	// MetadataBytesMax bounds the text that is committed with an offset.
 	MetadataBytesMax int32
 	// OffsetsRetentionMinutes is how long offsets are kept without readers.

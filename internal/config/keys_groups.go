@@ -24,6 +24,8 @@ var groupKeys = []Key{
 		Doc: "Upper bound of group.consumer.heartbeat.interval.ms."},
 	{Name: "group.consumer.max.size", Type: Int, Default: "2147483647", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.ConsumerSizeMax },
 		Doc: "Most members of one such group; one more is GROUP_MAX_SIZE_REACHED."},
+	{Name: "group.consumer.migration.policy", Type: String, Default: "bidirectional", Want: Want{AnyCase: true, OneOf: []string{"DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"}}, broker: func(b *Broker) any { return &b.Groups.Migration },
+		Doc: "Which way groups with members change when consumers change their group.protocol: upgrade makes a classic group a consumer group when the first member of the consumer protocol joins, downgrade makes it a classic group again when the last one leaves; with disabled, members of one protocol are refused by groups of the other."},
 	{Name: "offset.metadata.max.bytes", Type: Int, Default: "4096", broker: func(b *Broker) any { return &b.Groups.MetadataBytesMax },
 		Doc: "Longest text that may be committed with an offset."},
 	{Name: "offsets.retention.minutes", Type: Int, Default: "10080", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.OffsetsRetentionMinutes },

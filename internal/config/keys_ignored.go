@@ -39,7 +39,6 @@ var ignoredKeys = []Key{
 	{Name: "group.consumer.assignment.interval.ms", Type: Int, Default: "1000", Want: atLeast(0), Update: ClusterWide, Ignored: atOnce},
 	{Name: "group.consumer.assignors", Type: List, Default: "uniform,range", Ignored: bothAssignors},
 	{Name: "group.consumer.max.assignment.interval.ms", Type: Int, Default: "15000", Want: atLeast(0), Ignored: atOnce},
-	{Name: "group.consumer.migration.policy", Type: String, Default: "bidirectional", Want: Want{AnyCase: true, OneOf: []string{"DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"}}, Ignored: noMigration},
 	{Name: "group.consumer.min.assignment.interval.ms", Type: Int, Default: "0", Want: atLeast(0), Ignored: atOnce},
 	{Name: "group.coordinator.append.linger.ms", Type: Int, Default: "-1", Want: atLeast(-1), Ignored: noThreads},
 	{Name: "group.coordinator.background.threads", Type: Int, Default: "2", Want: atLeast(1), Ignored: noThreads},

@@ -10,7 +10,6 @@ const (
 	noPurgatory   = "waiting requests are removed as they complete, not in sweeps"
 	bothAssignors = "the assignors are uniform, which is the default, and range"
 	atOnce        = "an assignment is made as soon as it has to change"
-	noMigration   = "a group changes between the classic and the consumer protocol only while it has no members"
 	bothProtocols = "groups of the classic and of the consumer protocol are served"
 	noShares      = "this version has no share groups"
 	noStreams     = "this version has no streams groups"

@@ -42,6 +42,8 @@ type Member struct {
 	RebalanceTimeoutMs int32
 	// Assignor is the one it asks for, nil if it leaves that to the coordinator.
 	Assignor *string
+	// Classic is nil unless it speaks the classic protocol.
+	Classic *Classic
 
 	Epoch, Previous int32
 	State           MemberState
@@ -60,6 +62,8 @@ type Group struct {
 	target      map[string]assign.Set
 	// owners says who has a partition, or has yet to give it up.
 	owners map[assign.Partition]string
+	// adopted: it was a classic group until now, and the target is to be made anew.
+	adopted bool
 
 	// What was found out about the topics as of version seen; it is no part of
 	// the state.

@@ -234,6 +234,11 @@ func TestRecordBytes(t *testing.T) {
 	}{
 		{"group", groupRecord("g", 7, 9), "0003" + "0001" + "67", "0000" + "00000007" + "010008" + "0000000000000009"},
 		{"member", memberRecord("g", m), "0005" + "000167" + "00016d", "0000" + "0269" + "00" + "0263" + "032f68" + "020274" + "00" + "00000005" + "0275" + "00"},
+		// The bytes that Apache Kafka 4.3.1's ConsumerGroupMemberMetadataValue writes.
+		{"classic member", memberRecord("g", &Member{
+			ID: "m", Instance: text("i"), ClientID: "c", ClientHost: "/h", Names: []string{"t"}, Regex: text(""), RebalanceTimeoutMs: 60000,
+			Classic: &Classic{SessionTimeoutMs: 10000, Protocols: []Protocol{{Name: "range", Metadata: []byte{1, 2, 3}}}},
+		}), "0005" + "000167" + "00016d", "00000269000263032f68020274010000ea60000100120100002710020672616e6765040102030000"},
 		{"target", targetRecord("g", 7), "0006" + "000167", "0000" + "00000007" + "00"},
 		{"target of a member", targetMemberRecord("g", "m", m.Assigned), "0007" + "000167" + "00016d", "0000" + "02" + uuid + "03" + "00000001" + "00000002" + "00" + "00"},
 		{"current", currentMemberRecord("g", m), "0008" + "000167" + "00016d", "0000" + "00000003" + "00000002" + "01" + "02" + uuid + "03" + "00000001" + "00000002" + "00" + "01" + "00"},
@@ -249,6 +254,9 @@ func TestRecordBytes(t *testing.T) {
 		if err != nil || p.Group != "g" || p.gone != (tt.r.Value == nil) {
 			t.Errorf("%s: %+v, %v", tt.name, p, err)
 		}
+		if c := p.value.Classic; tt.name == "classic member" && (c == nil || c.SessionTimeoutMs != 10000 || len(c.Protocols) != 1 || string(c.Protocols[0].Metadata) != "\x01\x02\x03") {
+			t.Errorf("%s: %+v", tt.name, c)
+		}
 	}
 }
 
@@ -256,6 +264,7 @@ func TestRecordBytes(t *testing.T) {
 // makes more memory than it has bytes.
 func FuzzParse(f *testing.F) {
 	m := &Member{ID: "m", Rack: text("r"), Names: []string{"t"}, Regex: text("x"), Assigned: assign.Set{{Number: 1}}}
+	m.Classic = &Classic{SessionTimeoutMs: 5, Protocols: []Protocol{{Name: "range", Metadata: []byte{1}}}}
 	for _, r := range append(memberTombstones("g", "m"), groupRecord("g", 1, 2), memberRecord("g", m), targetRecord("g", 1), targetMemberRecord("g", "m", m.Assigned), currentMemberRecord("g", m)) {
 		f.Add(r.Key, r.Value)
 	}
@@ -272,7 +281,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again := memberRecord(p.Group, g.Member(p.member))
 		q, err := Parse(again)
-		if err != nil || !bytes.Equal(again.Key, k) || !slices.Equal(q.value.Names, p.value.Names) || !same(q.value.Regex, p.value.Regex) {
+		if err != nil || !bytes.Equal(again.Key, k) || !slices.Equal(q.value.Names, p.value.Names) || !same(q.value.Regex, p.value.Regex) || !sameClassic(q.value.Classic, p.value.Classic) {
 			t.Fatalf("%v, %x", err, again.Key)
 		}
 	})

@@ -14,6 +14,7 @@ type Code = coordinator.Code
 
 // The codes that members are refused with.
 const (
+	CodeIllegalGeneration        Code = 22
 	CodeUnknownMemberID          Code = 25
 	CodeInvalidRequest           Code = 42
 	CodeGroupMaxSizeReached      Code = 81
@@ -58,6 +59,8 @@ type Outcome struct {
 	// Assigned is what the member may read, if it is to be told.
 	Assigned assign.Set
 	Tell     bool
+	// Stale says that the target had to be made anew.
+	Stale bool
 }
 
 func refuse(code Code, why string) Outcome { return Outcome{Code: code, Why: why} }
@@ -72,11 +75,19 @@ func (g *Group) Heartbeat(r *Request, ts Topics, sizeMax int) Outcome {
 	if old == nil && replaced == nil && len(g.members) >= sizeMax {
 		return refuse(CodeGroupMaxSizeReached, "the group is full")
 	}
-	m, changed := g.updated(old, replaced, r)
+	m := g.updated(old, replaced, r)
+	out = g.advance(old, replaced, m, r.Owned, ts, out)
+	out.Tell = r.full() || out.Tell
+	return out
+}
+
+// advance takes a member as it now describes itself into the group, and moves it
+// towards its target. old is how it was, replaced whose place it takes.
+func (g *Group) advance(old, replaced, m *Member, owned *assign.Set, ts Topics, out Outcome) Outcome {
 	if replaced != nil {
 		out.Records = append(out.Records, memberTombstones(g.id, replaced.ID)...)
 	}
-	if changed || replaced != nil {
+	if old == nil || !sameSelf(m, old) {
 		out.Records = append(out.Records, memberRecord(g.id, m))
 	}
 	if replaced != nil {
@@ -86,7 +97,7 @@ func (g *Group) Heartbeat(r *Request, ts Topics, sizeMax int) Outcome {
 	// The members as they will be.
 	all := g.with(m, replaced)
 	epoch := g.epoch
-	resubscribed := old == nil && replaced == nil || !sameSubscription(m, cmp.Or(old, replaced))
+	resubscribed := g.adopted || old == nil && replaced == nil || !sameSubscription(m, cmp.Or(old, replaced))
 	if resubscribed || g.seen != ts.Version() {
 		hash := digest(all, func(m *Member) map[string]assign.Topic { return g.reads(m, ts) })
 		if resubscribed || hash != g.hash {
@@ -96,22 +107,22 @@ func (g *Group) Heartbeat(r *Request, ts Topics, sizeMax int) Outcome {
 			g.seen = ts.Version()
 		}
 	}
+	out.Stale = epoch > g.targetEpoch
 	target, targetEpoch := g.target[m.ID], g.targetEpoch
 	if replaced != nil {
 		target = g.target[replaced.ID]
 	}
-	if epoch > g.targetEpoch {
+	if out.Stale {
 		target = g.aim(all, m, replaced, ts, &out)
 		targetEpoch = epoch
 		out.Records = append(out.Records, targetRecord(g.id, epoch))
 	}
-	next := g.arrive(*m, replaced, target, targetEpoch, r.Owned)
+	next := g.arrive(*m, replaced, target, targetEpoch, owned)
 	if old == nil || !sameProgress(&next, old) {
 		out.Records = append(out.Records, currentMemberRecord(g.id, &next))
 	}
-	out.Epoch = next.Epoch
-	out.Tell = r.full() || old == nil || !next.Assigned.Equal(old.Assigned)
-	out.Assigned = next.Assigned
+	out.Epoch, out.Assigned = next.Epoch, next.Assigned
+	out.Tell = old == nil || !next.Assigned.Equal(old.Assigned)
 	return out
 }
 
@@ -136,7 +147,7 @@ func (g *Group) find(r *Request) (m, replaced *Member, out Outcome) {
 		switch old := g.members[id]; {
 		case known && id == r.Member:
 			m = old
-		case r.Epoch == EpochJoin && known && old.Epoch != EpochLeaveStatic:
+		case r.Epoch == EpochJoin && known && old.Epoch != EpochLeaveStatic && old.Classic == nil:
 			return nil, nil, refuse(CodeUnreleasedInstanceID, "the instance is in the group as member "+id)
 		case r.Epoch == EpochJoin && known:
 			return nil, old, out
@@ -164,7 +175,7 @@ func (g *Group) find(r *Request) (m, replaced *Member, out Outcome) {
 }
 
 // updated is the member as it now describes itself.
-func (g *Group) updated(old, replaced *Member, r *Request) (m *Member, changed bool) {
+func (g *Group) updated(old, replaced *Member, r *Request) *Member {
 	next := Member{ID: r.Member, Instance: r.Instance}
 	switch {
 	case old != nil:
@@ -193,8 +204,14 @@ func (g *Group) updated(old, replaced *Member, r *Request) (m *Member, changed b
 	if r.Assignor != nil {
 		next.Assignor = r.Assignor
 	}
-	return &next, old == nil || !sameSubscription(&next, old) || next.RebalanceTimeoutMs != old.RebalanceTimeoutMs ||
-		!same(next.Rack, old.Rack) || !same(next.Assignor, old.Assignor) || next.ClientID != old.ClientID || next.ClientHost != old.ClientHost
+	next.Classic = nil
+	return &next
+}
+
+// sameSelf reports whether two members say the same of themselves.
+func sameSelf(a, b *Member) bool {
+	return sameSubscription(a, b) && a.RebalanceTimeoutMs == b.RebalanceTimeoutMs && same(a.Rack, b.Rack) && same(a.Assignor, b.Assignor) &&
+		a.ClientID == b.ClientID && a.ClientHost == b.ClientHost && sameClassic(a.Classic, b.Classic)
 }
 
 func same(a, b *string) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }

@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"slices"
+
 	"github.com/tidemark/tidemark/coordinator"
 	"github.com/tidemark/tidemark/coordinator/group/assign"
 )
@@ -27,23 +29,29 @@ func (g *Group) Leave(member string, instance *string, epoch int32, ts Topics) O
 		away.Epoch, away.Previous, away.State, away.Revoking = EpochLeaveStatic, m.Epoch, Stable, nil
 		return Outcome{Records: []coordinator.Record{currentMemberRecord(g.id, &away)}, Epoch: epoch}
 	}
-	return Outcome{Records: g.Remove(member, ts), Epoch: epoch}
+	return Outcome{Records: g.Remove(ts, member), Epoch: epoch}
 }
 
-// Remove returns the records that take a member out and have the others share
-// what it had.
-func (g *Group) Remove(member string, ts Topics) []coordinator.Record {
-	if g.members[member] == nil {
+// Remove returns the records that take members out and have the others share
+// what they had.
+func (g *Group) Remove(ts Topics, gone ...string) []coordinator.Record {
+	var rs []coordinator.Record
+	for _, id := range gone {
+		if g.members[id] != nil {
+			rs = append(rs, memberTombstones(g.id, id)...)
+		}
+	}
+	if len(rs) == 0 {
 		return nil
 	}
 	rest := make([]*Member, 0, len(g.members))
 	for _, id := range g.Members() {
-		if id != member {
+		if !slices.Contains(gone, id) {
 			rest = append(rest, g.members[id])
 		}
 	}
 	hash := digest(rest, func(m *Member) map[string]assign.Topic { return g.reads(m, ts) })
-	return append(memberTombstones(g.id, member), groupRecord(g.id, g.epoch+1, hash))
+	return append(rs, groupRecord(g.id, g.epoch+1, hash))
 }
 
 // MayCommit checks who commits an offset or reads one as a member.
@@ -57,6 +65,8 @@ func (g *Group) MayCommit(member string, instance *string, epoch int32) Code {
 	switch {
 	case m == nil:
 		return CodeUnknownMemberID
+	case m.Epoch != epoch && m.Classic != nil:
+		return CodeIllegalGeneration
 	case m.Epoch != epoch:
 		return CodeStaleMemberEpoch
 	}

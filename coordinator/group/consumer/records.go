@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -88,6 +89,12 @@ func (p *Record) read(v *reader) {
 		m := &p.value
 		m.ID, m.Instance, m.Rack, m.ClientID, m.ClientHost = p.member, v.nullable(), v.nullable(), v.string(), v.string()
 		m.Names, m.Regex, m.RebalanceTimeoutMs, m.Assignor = v.strings(), v.nullable(), v.int32(), v.nullable()
+		v.tags(func(tag int, value *reader) {
+			if tag == 0 {
+				m.Classic = value.classic()
+				v.err = cmp.Or(v.err, value.err)
+			}
+		})
 	case keyTarget:
 		p.epoch = v.int32()
 	case keyTargetMember:
@@ -130,7 +137,7 @@ func memberRecord(group string, m *Member) coordinator.Record {
 	v = appendNullable(v, m.Regex)
 	v = binary.BigEndian.AppendUint32(v, uint32(m.RebalanceTimeoutMs))
 	v = appendNullable(v, m.Assignor)
-	return coordinator.Record{Key: key(keyMember, group, m.ID), Value: append(v, 0)}
+	return coordinator.Record{Key: key(keyMember, group, m.ID), Value: appendClassic(v, m.Classic)}
 }
 
 func targetRecord(group string, epoch int32) coordinator.Record {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tidemark/tidemark/coordinator/group/assign"
+	"github.com/tidemark/tidemark/internal/model"
 )
 
 // Topics is the cluster's topics as the coordinator's broker knows them. It does
@@ -18,6 +19,8 @@ type Topics interface {
 	Version() int64
 	// Topic returns a topic; false if there is none of that name.
 	Topic(name string) (assign.Topic, bool)
+	// Name returns the name of a topic; false if there is none of that id.
+	Name(id model.TopicID) (string, bool)
 	// Names yields all names.
 	Names() iter.Seq[string]
 }

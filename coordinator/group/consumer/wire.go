@@ -139,6 +139,41 @@ func (r *reader) set() assign.Set {
 	return assign.SetOf(ps)
 }
 
+// classic reads what is kept of a classic member; it is null if a byte below 0
+// stands before it.
+func (r *reader) classic() *Classic {
+	if r.int8() < 0 {
+		return nil
+	}
+	c := &Classic{SessionTimeoutMs: r.int32()}
+	for range r.count(3) {
+		p := Protocol{Name: r.string()}
+		p.Metadata = append([]byte{}, r.take(r.uvarint()-1)...)
+		r.skipTags()
+		c.Protocols = append(c.Protocols, p)
+	}
+	r.skipTags()
+	return c
+}
+
+// appendClassic writes the tagged fields of a member: what is kept of one that
+// speaks the classic protocol is number 0.
+func appendClassic(b []byte, c *Classic) []byte {
+	if c == nil {
+		return append(b, 0)
+	}
+	v := binary.BigEndian.AppendUint32([]byte{1}, uint32(c.SessionTimeoutMs)) // 1: it is there
+	v = binary.AppendUvarint(v, uint64(len(c.Protocols))+1)
+	for _, p := range c.Protocols {
+		v = appendString(v, p.Name)
+		v = append(binary.AppendUvarint(v, uint64(len(p.Metadata))+1), p.Metadata...)
+		v = append(v, 0)
+	}
+	v = append(v, 0)
+	b = binary.AppendUvarint(append(b, 1, 0), uint64(len(v)))
+	return append(b, v...)
+}
+
 func appendKeyString(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }

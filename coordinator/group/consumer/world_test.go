@@ -27,6 +27,15 @@ func (ts *topics) Topic(name string) (assign.Topic, bool) {
 	return t, ok
 }
 
+func (ts *topics) Name(id model.TopicID) (string, bool) {
+	for name, t := range ts.byName {
+		if t.ID == id {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 func (ts *topics) Names() iter.Seq[string] { return slices.Values(slices.Sorted(maps.Keys(ts.byName))) }
 
 func (ts *topics) set(name string, partitions int32) {
@@ -121,7 +130,7 @@ func (c *client) obey() {
 }
 
 func (w *world) drop(id string) {
-	w.write(w.g.Remove(id, w.ts))
+	w.write(w.g.Remove(w.ts, id))
 	delete(w.clients, id)
 }
 
@@ -279,7 +288,7 @@ func (w *world) step(r *rand.Rand, names []string, next *int) {
 			// is dropped.
 			delete(w.clients, c.id)
 			if r.IntN(2) == 0 {
-				w.write(w.g.Remove(c.id, w.ts))
+				w.write(w.g.Remove(w.ts, c.id))
 			} else {
 				back := &client{id: c.id + "'", instance: c.instance, names: c.names, regex: c.regex}
 				if code := w.beat(back, true); code != codeNone {
