@@ -212,7 +212,7 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 	switch sound := w.anySound(p, was); {
 	case slices.Contains(entitled, reg.Leader) && (r == nil || !r.tainted || r.dark):
 		return // one that is dark has yet to say so, and can't lead before
-	case r != nil && joined(was, reg) && (!r.tainted && r.end >= p.acked || r.dark && r.had.end >= p.acked) && !r.removed && !r.contradicts():
+	case r != nil && joined(was, reg, sound) && (!r.tainted && r.end >= p.acked || r.dark && r.had.end >= p.acked) && !r.removed && !r.contradicts():
 		return // it came into the ISR in the same entry
 	case !sound, t.gapped, p.mayLose(w, old), p.mayLose(w, img):
 	default:
@@ -226,11 +226,12 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 }
 
 // joined reports whether the new leader can have come into the ISR before its
-// reign, in a step that was not seen: there was a leader who could ask for that, or
-// the old members stay, or are not assigned any more.
-func joined(was, reg *metadata.PartitionRegistration) bool {
+// reign, in a step that was not seen: there was a leader who could ask for that, and
+// who has not lost its seat with its power, or the old members stay, or are not
+// assigned any more. sound: some old member has lost nothing.
+func joined(was, reg *metadata.PartitionRegistration, sound bool) bool {
 	several := reg.PartitionEpoch > was.PartitionEpoch+1
-	return several && was.Leader != model.NoLeader || (several || was.Reassigning()) &&
+	return several && sound && was.Leader != model.NoLeader || (several || was.Reassigning()) &&
 		slices.ContainsFunc(was.ISR, func(b model.BrokerID) bool { return reg.InISR(b) || !reg.HasReplica(b) })
 }
 

@@ -40,16 +40,17 @@ func TestWhoMayHaveJoined(t *testing.T) {
 		return &metadata.PartitionRegistration{Leader: leader, PartitionEpoch: epoch, ISR: isr, Replicas: ids{1, 2, 3}, Adding: adding}
 	}
 	for name, c := range map[string]struct {
-		was, reg *metadata.PartitionRegistration
-		want     bool
+		was, reg    *metadata.PartitionRegistration
+		sound, want bool
 	}{
-		"at once":                      {reg(1, 3, ids{1}, nil), reg(2, 4, ids{2}, nil), false},
-		"then the leader left":         {reg(1, 3, ids{1}, nil), reg(2, 5, ids{2}, nil), true},
-		"without a leader":             {reg(-1, 3, ids{1}, nil), reg(2, 5, ids{2}, nil), false},
-		"beside a member":              {reg(-1, 3, ids{1}, nil), reg(2, 5, ids{1, 2}, nil), true},
-		"by the end of a reassignment": {reg(4, 3, ids{4}, ids{2}), reg(2, 4, ids{2}, nil), true},
+		"at once":                      {reg(1, 3, ids{1}, nil), reg(2, 4, ids{2}, nil), true, false},
+		"then the leader left":         {reg(1, 3, ids{1}, nil), reg(2, 5, ids{2}, nil), true, true},
+		"the leader lost power":        {reg(1, 3, ids{1}, nil), reg(2, 5, ids{2}, nil), false, false},
+		"without a leader":             {reg(-1, 3, ids{1}, nil), reg(2, 5, ids{2}, nil), true, false},
+		"beside a member":              {reg(-1, 3, ids{1}, nil), reg(2, 5, ids{1, 2}, nil), false, true},
+		"by the end of a reassignment": {reg(4, 3, ids{4}, ids{2}), reg(2, 4, ids{2}, nil), false, true},
 	} {
-		if got := joined(c.was, c.reg); got != c.want {
+		if got := joined(c.was, c.reg, c.sound); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
