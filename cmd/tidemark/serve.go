@@ -73,6 +73,9 @@ func serve(ctx context.Context, cfg *config.Broker, io streams) error {
 	if err != nil {
 		return err
 	}
+	background, end := context.WithCancel(ctx)
+	defer end()
+	keepHeadroom(background, new(lifecycle.Group))
 	if err := b.Start(ctx); err != nil {
 		return err
 	}
