@@ -20,6 +20,9 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := kafka.ResolveApps(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	// The help text shows that a tool starts.
 	r, err := jars.Run(t.Context(), nil, kafka.Topics, "--version")
 	if err != nil || r.Exit != 0 || r.Stdout == "" {

@@ -34,6 +34,11 @@ const (
 	ReassignPartitions Tool = "kafka-reassign-partitions"
 	ACLs               Tool = "kafka-acls"
 	VerifiableProducer Tool = "kafka-verifiable-producer"
+	VerifiableConsumer Tool = "kafka-verifiable-consumer"
+	Groups             Tool = "kafka-groups"
+	StreamsReset       Tool = "kafka-streams-application-reset"
+	ConnectStandalone  Tool = "connect-standalone"
+	ConnectDistributed Tool = "connect-distributed"
 
 	// BrokerSettings and TopicSettings print the tables of settings from which Kafka's
 	// documentation is made.
@@ -86,6 +91,16 @@ func (t Tool) class() string {
 		return "org.apache.kafka.tools.AclCommand"
 	case VerifiableProducer:
 		return "org.apache.kafka.tools.VerifiableProducer"
+	case VerifiableConsumer:
+		return "org.apache.kafka.tools.VerifiableConsumer"
+	case Groups:
+		return "org.apache.kafka.tools.GroupsCommand"
+	case StreamsReset:
+		return "org.apache.kafka.tools.StreamsResetter"
+	case ConnectStandalone:
+		return "org.apache.kafka.connect.cli.ConnectStandalone"
+	case ConnectDistributed:
+		return "org.apache.kafka.connect.cli.ConnectDistributed"
 	case BrokerSettings:
 		return "kafka.server.KafkaConfig"
 	case TopicSettings:
@@ -107,4 +122,13 @@ func (j Jars) Run(ctx context.Context, stdin io.Reader, t Tool, args ...string) 
 		return proc.Result{}, fmt.Errorf("kafka: no tool %q", t)
 	}
 	return proc.Run(ctx, stdin, j.java(toolFlags(), class, args...)...)
+}
+
+// StartTool starts a tool that goes on until it is stopped.
+func (j Jars) StartTool(t Tool, args ...string) (*proc.Process, error) {
+	class := t.class()
+	if class == "" {
+		return nil, fmt.Errorf("kafka: no tool %q", t)
+	}
+	return proc.Start("", nil, j.java(toolFlags(), class, args...)...)
 }
