@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/log/receipt"
 	"github.com/tidemark/tidemark/partition"
 	"github.com/tidemark/tidemark/partition/host"
 )
@@ -34,7 +35,7 @@ func (b *Broker) Boot(done func(error)) error {
 	var err error
 	b.dirs, err = host.OpenDirs(host.DirOptions{
 		FS: b.fs, Paths: b.config.LogDirs, NodeID: b.config.NodeID, ClusterID: b.config.ClusterID,
-		Machine: b.world.Machine, Rand: b.newRand(), Logger: b.logger,
+		Machine: b.world.Machine, Rand: b.newRand(), Logger: b.logger, Kept: b.newKeeper(),
 	})
 	if err != nil {
 		return err
@@ -195,6 +196,14 @@ func (b *Broker) buildBroker() {
 	b.producerIDs = &producerIDs{b: b}
 	b.groups = newGroups(b)
 	b.membership = newMembership(b)
+}
+
+// newKeeper returns what keeps the bytes that leave the logs.
+func (b *Broker) newKeeper() *host.Keeper {
+	return host.NewKeeper(receipt.New(receipt.Options{
+		FS: b.fs, Dir: b.config.KeptDir, Node: b.config.NodeID,
+		BytesMax: b.config.Own.KeptBytesMax, RetentionMs: b.config.Own.KeptRetention.Milliseconds(),
+	}), b.rt, b.logger)
 }
 
 // newRand returns a source of chance of its own: each part runs on a goroutine

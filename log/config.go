@@ -121,6 +121,11 @@ type Options struct {
 	// keeps no recovery point, or lowers it by itself before it calls Truncate
 	// (see Log.LowerRecoveryPoint).
 	LowerRecoveryPoint func(to model.Offset) error
+	// Keep is told of everything that a truncation, or the load, is about to take
+	// off the log's end, before any of it is gone: when it returns, the bytes may
+	// go. It may read the files that the Removal names, and waits for the disk. What
+	// retention, DeleteRecords and compaction take is not told. Nil: nobody keeps.
+	Keep func(r *Removal)
 }
 
 // LoadReport says what Open found and did.

@@ -188,6 +188,7 @@ func (ld *loader) carryOut() error {
 			return err
 		}
 	}
+	ld.keepAside()
 	if err := ld.clearAway(); err != nil {
 		return err
 	}
@@ -236,6 +237,20 @@ func (ld *loader) carryOut() error {
 		return l.fs.SyncDir(l.dir)
 	}
 	return nil
+}
+
+// keepAside has kept what this load takes off the log. An unfinished cut was told
+// before its beginning, if it was this program's; once more does no harm.
+func (ld *loader) keepAside() {
+	for i := range ld.report.Removed {
+		ld.l.kept(&ld.report.Removed[i])
+	}
+	if ld.tail != nil {
+		ld.l.kept(ld.tail)
+	}
+	if ld.badEpochs != nil {
+		ld.l.kept(ld.badEpochs)
+	}
 }
 
 // clearAway removes what an earlier process has left.
@@ -431,12 +446,13 @@ func (ld *loader) startBlank() {
 // belowStart empties a log that ends below its start: what it holds was deleted.
 func (ld *loader) belowStart() error {
 	l := ld.l
-	r := Removal{Why: "below the log's start", Start: ld.found[0].base, End: ld.end, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
+	r := Removal{Why: WhyBelowStart, Start: ld.found[0].base, End: ld.end, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
 	for _, s := range ld.found {
 		if s.length > 0 {
 			r.add(s.file, 0, s.length)
 		}
 	}
+	ld.l.kept(&r)
 	for k := len(ld.found) - 1; k >= 0; k-- {
 		if err := l.discard(ld.found[k].segment, &r); err != nil {
 			return err

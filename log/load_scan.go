@@ -228,7 +228,7 @@ func (ss *segmentScan) atEnd() (stop bool, err error) {
 	if ss.ld.o.Stop != StopPower || ss.expected < ss.ld.o.RecoveryPoint {
 		return false, nil
 	}
-	ss.ld.cutTail(ss.i, ss.pos, ss.expected, "crash hole")
+	ss.ld.cutTail(ss.i, ss.pos, ss.expected, WhyCrashHole)
 	return true, nil
 }
 
@@ -247,7 +247,7 @@ func (ss *segmentScan) verdict(bad *badBatch) (stop bool, err error) {
 			return false, ld.damage(ss.i, bad.Pos, ss.expected, fmt.Errorf("%w, with valid batches behind it", bad))
 		}
 	}
-	ld.cutTail(ss.i, ss.pos, ss.expected, "crash tail")
+	ld.cutTail(ss.i, ss.pos, ss.expected, WhyCrashTail)
 	return true, nil
 }
 

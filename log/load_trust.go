@@ -99,7 +99,7 @@ func (ld *loader) unfinishedCut(i int, pos int64) {
 		return // noted before
 	}
 	at := min(ld.nextBase(i), s.sealedEnd())
-	r := Removal{Why: "unfinished cut", Start: at, End: at, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
+	r := Removal{Why: WhyUnfinishedCut, Start: at, End: at, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch}
 	r.add(s.file, pos, s.length)
 	s.size = pos
 	ld.report.Removed = append(ld.report.Removed, r)

@@ -74,6 +74,8 @@ type loader struct {
 
 	// fileEpochs are those of the epoch file, nil if it is missing or bad.
 	fileEpochs *epoch.Cache
+	// badEpochs is an epoch file that makes no sense, nil if it does.
+	badEpochs *Removal
 	// credible: the file agrees with the segments wherever it was compared.
 	credible bool
 	// scannedEpochs are the epochs that pass C met, with their first offsets.
@@ -114,7 +116,7 @@ type batchFacts struct {
 func (ld *loader) load() (*Log, error) {
 	ld.l = &Log{
 		fs: ld.o.FS, dir: ld.o.Dir, partition: ld.o.Partition, files: ld.o.Files, rand: ld.o.Rand,
-		cfg: ld.o.Config.withDefaults(), lowerRP: ld.o.LowerRecoveryPoint,
+		cfg: ld.o.Config.withDefaults(), lowerRP: ld.o.LowerRecoveryPoint, keep: ld.o.Keep,
 		epochs: &epoch.Cache{}, producers: producer.New(),
 		logStart: max(ld.o.LogStart, 0),
 	}
@@ -326,14 +328,18 @@ func (ld *loader) replaced(names []string) ([]string, error) {
 // readEpochs returns the epoch file's content, nil if it is missing or bad.
 func (ld *loader) readEpochs() *epoch.Cache {
 	entries, err := checkpoint.ReadEpochs(ld.o.FS, epochPath(ld.o.Dir))
-	if err != nil || len(entries) == 0 {
-		return nil
+	var c *epoch.Cache
+	if err == nil && len(entries) > 0 {
+		c, err = epoch.New(entries)
 	}
-	c, err := epoch.New(entries)
-	if err != nil {
-		return nil
+	if err == nil {
+		return c
 	}
-	return c
+	if info, serr := ld.o.FS.Stat(epochPath(ld.o.Dir)); serr == nil && info.Size > 0 {
+		r := unreadable(epochPath(ld.o.Dir), info.Size)
+		ld.badEpochs = &r
+	}
+	return nil
 }
 
 // headerEnd walks a whole segment for the offset after its last batch.

@@ -25,6 +25,8 @@ type Log struct {
 	cfg       Config
 	// lowerRP is Options.LowerRecoveryPoint.
 	lowerRP func(to model.Offset) error
+	// keep is Options.Keep.
+	keep func(r *Removal)
 
 	// segments is never empty, bases rise, the last one is being written. The
 	// slice is shared with Views and replaced, never changed.

@@ -1,13 +1,17 @@
 package log
 
 import (
+	"path/filepath"
+	"slices"
+
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log/epoch"
 	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // Removal describes bytes that left the log.
 type Removal struct {
-	// Why names the reason: "truncate", "crash tail", "unfinished cut", ….
+	// Why is one of the constants.
 	Why string
 	// File and Pos say where the bytes begin; Bytes counts all of them.
 	File  string
@@ -23,6 +27,54 @@ type Removal struct {
 	FirstEpoch, LastEpoch model.LeaderEpoch
 	// Batches and Records count what is whole.
 	Batches, Records int64
+	// Epochs are the leader epochs of the whole batches, each with the first
+	// offset that left in it.
+	Epochs []epoch.Entry
+	// Producers are the idempotent producers of the whole batches, in the order of
+	// their first one; MoreProducers counts the batches of those beyond the
+	// first producersMax.
+	Producers     []RemovedProducer
+	MoreProducers int
+}
+
+// RemovedProducer is what of one producer's batches left the log.
+type RemovedProducer struct {
+	ID    model.ProducerID
+	Epoch model.ProducerEpoch // of its last batch
+	// First and Last are the sequences of its first and last record; of a producer
+	// of which only control batches left, NoSequence.
+	First, Last model.Sequence
+	// Open: its last batch belongs to a transaction whose end is not among the
+	// batches.
+	Open bool
+}
+
+// producersMax bounds how many producers a Removal names.
+const producersMax = 100
+
+// Why something leaves a log.
+const (
+	// WhyTruncate and WhyRestart: somebody called Truncate, TruncateFullyAndStartAt.
+	WhyTruncate = "truncate"
+	WhyRestart  = "truncate fully"
+	// WhyCrashTail: what stood behind the last whole batch at a start; WhyCrashHole:
+	// what stood behind a hole that a loss of power had left.
+	WhyCrashTail = "crash tail"
+	WhyCrashHole = "crash hole"
+	// WhyUnfinishedCut: a cut that a crash had interrupted was finished.
+	WhyUnfinishedCut = "unfinished cut"
+	// WhyBelowStart: the log ended below its start.
+	WhyBelowStart = "below the log's start"
+	// WhyUnreadable: a small file made no sense and is about to be replaced.
+	WhyUnreadable = "unreadable file"
+)
+
+// unreadable describes such a file.
+func unreadable(path string, size int64) Removal {
+	return Removal{
+		Why: WhyUnreadable, File: path, Bytes: size, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch,
+		Parts: []Part{{File: path, Bytes: size}},
+	}
 }
 
 // Empty reports whether nothing was removed.
@@ -33,6 +85,9 @@ type Part struct {
 	File  string
 	Pos   int64
 	Bytes int64
+	// First is the offset of the first whole batch among the bytes; the base of the
+	// segment if there is none.
+	First model.Offset
 }
 
 // removal describes the bytes of segments i and later from pos on, which begin
@@ -58,7 +113,9 @@ func (r *Removal) add(file *segmentFile, pos, end int64) {
 		r.File, r.Pos = name, pos
 	}
 	r.Bytes += end - pos
-	r.Parts = append(r.Parts, Part{File: name, Pos: pos, Bytes: end - pos})
+	base, _, _ := parseName(filepath.Base(name))
+	r.Parts = append(r.Parts, Part{File: name, Pos: pos, Bytes: end - pos, First: base})
+	part := &r.Parts[len(r.Parts)-1]
 	f, err := file.pin(0)
 	if err != nil {
 		return
@@ -70,19 +127,52 @@ func (r *Removal) add(file *segmentFile, pos, end int64) {
 		if b == nil || err != nil {
 			return
 		}
+		if part != nil {
+			part.First, part = b.BaseOffset(), nil
+		}
 		r.count(b)
 		pos += int64(len(b))
 	}
 }
 
 func (r *Removal) count(b record.Batch) {
-	if r.FirstEpoch == model.NoEpoch {
+	if r.Batches == 0 {
 		r.FirstEpoch = b.LeaderEpoch()
+		r.Start = min(r.Start, b.BaseOffset()) // the cut went through this batch
 	}
+	if n := len(r.Epochs); n == 0 || r.Epochs[n-1].Epoch != b.LeaderEpoch() {
+		r.Epochs = append(r.Epochs, epoch.Entry{Epoch: b.LeaderEpoch(), Start: b.BaseOffset()})
+	}
+	r.countProducer(b)
 	r.LastEpoch = b.LeaderEpoch()
 	r.Batches++
 	r.Records += int64(b.Count())
 	r.End = max(r.End, b.NextOffset())
+}
+
+// countProducer notes whose batch left.
+func (r *Removal) countProducer(b record.Batch) {
+	if !b.HasProducerID() {
+		return
+	}
+	i := slices.IndexFunc(r.Producers, func(p RemovedProducer) bool { return p.ID == b.ProducerID() })
+	if i < 0 && len(r.Producers) == producersMax {
+		r.MoreProducers++
+		return
+	}
+	if i < 0 {
+		i = len(r.Producers)
+		r.Producers = append(r.Producers, RemovedProducer{ID: b.ProducerID(), First: model.NoSequence, Last: model.NoSequence})
+	}
+	p := &r.Producers[i]
+	p.Epoch, p.Open = b.ProducerEpoch(), b.IsTransactional() && !b.IsControl()
+	if b.IsControl() {
+		return
+	}
+	if p.First == model.NoSequence {
+		p.First = b.BaseSequence()
+	}
+	p.Last = b.LastSequence()
 }
 
 func (r *Removal) renamed(from, to string) {

@@ -21,7 +21,8 @@ func (l *Log) LowerRecoveryPoint(to model.Offset) {
 
 // Truncate removes every batch that holds an offset at or above to; the log
 // ends at to then. At or above LogEnd it removes only epochs in which nothing
-// was written. It returns what was removed; the bytes stay until Reclaim.
+// was written. It returns what was removed; Options.Keep was told of it before,
+// and the bytes stay until Reclaim.
 //
 // The names in the directory are durable when it returns. An error that doesn't
 // wrap ErrPoisoned means that nothing has changed.
@@ -50,7 +51,8 @@ func (l *Log) Truncate(to model.Offset) (Removal, error) {
 	if err != nil {
 		return Removal{}, err
 	}
-	removal := v.removal("truncate", i, pos, to)
+	removal := v.removal(WhyTruncate, i, pos, to)
+	l.kept(&removal)
 	if mutant.On("log-rp-after-truncate") {
 		err := l.cutAt(i, pos, to, &removal)
 		return removal, errors.Join(err, l.takeBack(to))
@@ -65,6 +67,13 @@ func (l *Log) Truncate(to model.Offset) (Removal, error) {
 		return removal, l.poison("truncate", err)
 	}
 	return removal, nil
+}
+
+// kept has what is about to leave kept aside.
+func (l *Log) kept(r *Removal) {
+	if l.keep != nil && !r.Empty() {
+		l.keep(r)
+	}
 }
 
 // takeBack makes the recovery point at most to, durably, and tells flushes that
@@ -332,8 +341,9 @@ func (l *Log) TruncateFullyAndStartAt(o model.Offset) (Removal, error) {
 		return Removal{}, err
 	}
 	v := l.View()
-	removal := v.removal("truncate fully", 0, 0, l.logEnd)
+	removal := v.removal(WhyRestart, 0, 0, l.logEnd)
 	removal.Start = v.start
+	l.kept(&removal)
 	if err := l.takeBack(min(o, l.segments[0].base)); err != nil {
 		return Removal{}, err
 	}

@@ -79,6 +79,7 @@ func Names() []Mutant {
 		{"part-retain-uncommitted", "retention gives up records above the high watermark"},
 		{"part-truncate-to-hw", "a follower begins by truncating to its high watermark"},
 		{"part-truncate-to-hw-no-epochs", "a follower without epochs begins by truncating to its high watermark"},
+		{"receipt-kept-dropped", "the bytes that a truncation takes are not kept, though the receipt says so"},
 		{"shell-frame-reused", "a connection reads into a frame that a request still holds"},
 	}
 }

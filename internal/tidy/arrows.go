@@ -88,6 +88,8 @@ func Arrows() []Arrow {
 			"what is left of a log is found without believing anything beside it"},
 		{"log/verify", []string{"internal/vfs", "protocol/record", "log/..."}, []string{},
 			"a log is judged as it lies on the disk, without a running broker"},
+		{"log/receipt", []string{"internal/vfs", "log"}, []string{},
+			"what leaves a log is kept on the same disk, by nobody who knows why it left"},
 		{"log/logtest", []string{"internal/vfs/...", "protocol/record", "log/..."}, []string{},
 			"help for tests of the log needs no more than the log"},
 

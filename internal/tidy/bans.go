@@ -17,7 +17,7 @@ func pure() []string {
 // seamed are the packages that touch disk and time only through what they are
 // given, so that the simulator can run them.
 func seamed() []string {
-	return []string{"log", "log/checkpoint", "controller/quorum", "partition/host", "internal/loop"}
+	return []string{"log", "log/checkpoint", "log/receipt", "controller/quorum", "partition/host", "internal/loop"}
 }
 
 // Reasons of the bans.

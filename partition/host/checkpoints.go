@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"maps"
 	"sync"
 
@@ -51,22 +50,24 @@ func (d *Dir) takeLowering() checkpoint.Offsets {
 // readStarts reads the log starts. A disk that can't be read is no file without
 // content: what DeleteRecords took away would come back to view, so the error is
 // the directory's. A file that makes no sense counts as absent, as in Kafka.
-func (d *Dir) readStarts(logger *zap.Logger) (checkpoint.Offsets, error) {
+func (d *Dir) readStarts(logger *zap.Logger, k *Keeper) (checkpoint.Offsets, error) {
 	offsets, err := checkpoint.ReadOffsets(d.fs, d.file(checkpoint.LogStartFile))
-	var format *checkpoint.FormatError
-	if err == nil || !errors.As(err, &format) {
+	if err == nil || !makesNoSense(err) {
 		return offsets, err
 	}
-	return d.readOffsets(checkpoint.LogStartFile, logger), nil
+	return d.readOffsets(checkpoint.LogStartFile, logger, k), nil
 }
 
 // readOffsets reads a checkpoint file; what can't be read counts as absent: the
 // log is then scanned from an earlier point, or the high watermark begins lower.
-func (d *Dir) readOffsets(name string, logger *zap.Logger) checkpoint.Offsets {
+func (d *Dir) readOffsets(name string, logger *zap.Logger, k *Keeper) checkpoint.Offsets {
 	offsets, err := checkpoint.ReadOffsets(d.fs, d.file(name))
 	if err != nil {
 		logger.Warn("checkpoint can't be read and counts as empty",
 			zap.String("file", d.file(name)), zap.Error(err))
+		if makesNoSense(err) {
+			k.keepFile(d, d.file(name), err)
+		}
 		return checkpoint.Offsets{}
 	}
 	return offsets

@@ -142,7 +142,7 @@ func (m *ReplicaManager) createLog(d *Dir, h *Hosted) (plog *log.Log, err error)
 	plog, _, err = log.Open(log.Options{
 		FS: d.fs, Dir: dir, Fresh: true, Partition: h.tp, Config: logConfig(h.topic), Rand: m.rand(),
 		Stop: log.StopPower, Now: m.deps.RT.Now(), Files: m.deps.Files,
-		LowerRecoveryPoint: func(to model.Offset) error { return d.lowerRecoveryPoint(h.tp, to) },
+		LowerRecoveryPoint: func(to model.Offset) error { return d.lowerRecoveryPoint(h.tp, to) }, Keep: h.keep,
 	})
 	return plog, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/checkpoint"
+	"github.com/tidemark/tidemark/log/receipt"
 	"github.com/tidemark/tidemark/partition"
 )
 
@@ -65,6 +66,14 @@ func (h *Hosted) startCut(now model.Now, w partition.Write, out *loop.Outbox) {
 		if !mutant.On("log-rp-after-truncate") {
 			h.plog.LowerRecoveryPoint(j.lowered)
 		}
+	}
+	h.keeping = keeping{
+		highWatermark: h.core.Mark().HighWatermark, cause: receipt.Divergence,
+		detail: fmt.Sprintf("broker %d leads in epoch %d and has another log from %d on", h.core.LeaderID(), h.core.Mark().LeaderEpoch, w.Offset),
+	}
+	if w.Kind != partition.WriteTruncate {
+		h.keeping.cause = receipt.LeaderStart
+		h.keeping.detail = fmt.Sprintf("the log of broker %d, which leads in epoch %d, starts at %d", h.core.LeaderID(), h.core.Mark().LeaderEpoch, w.Offset)
 	}
 	h.cut = j
 	out.Add(j)

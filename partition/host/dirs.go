@@ -31,6 +31,8 @@ type DirOptions struct {
 	// Rand draws directory ids.
 	Rand   *rand.Rand
 	Logger *zap.Logger
+	// Kept keeps what leaves the logs; nil keeps nothing.
+	Kept *Keeper
 }
 
 // Dirs is the set of log directories of a process. It is opened before anything
@@ -145,6 +147,9 @@ func (ds *Dirs) check() error {
 	return nil
 }
 
+// errNoRecord: a file of our own is not what we wrote.
+var errNoRecord = errors.New("not a whole record")
+
 // open locks and reads; it changes nothing but the lock file.
 func (d *Dir) open(o *DirOptions) error {
 	if err := d.make(); err != nil {
@@ -228,7 +233,13 @@ func (d *Dir) begin(o *DirOptions) error {
 		d.unclean, err = checkpoint.ReadOffsets(d.fs, d.file(uncleanFile))
 		clean = err == nil
 	}
+	if makesNoSense(err) {
+		o.Kept.keepFile(d, d.file(uncleanFile), err)
+	}
 	last, known := readRun(d.fs, d.file(runFile))
+	if !known && unreadable(d.fs, d.file(runFile)) {
+		o.Kept.keepFile(d, d.file(runFile), errNoRecord)
+	}
 	here := o.Machine.identity(d.path)
 	d.stop = kindOfStop(clean, d.marker, last, known, here)
 	if !d.doubts.read(d) {
@@ -261,6 +272,9 @@ func (d *Dir) begin(o *DirOptions) error {
 	}
 	if err := d.inventory.read(d); err != nil {
 		return err
+	}
+	if !d.inventory.known && unreadable(d.fs, d.file(inventoryFile)) {
+		o.Kept.keepFile(d, d.file(inventoryFile), errNoRecord)
 	}
 	if d.hasMeta && noID {
 		return checkpoint.WriteMetaProperties(d.fs, d.file(checkpoint.MetaPropertiesFile), d.meta)

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark/tidemark/internal/assert"
 	"github.com/tidemark/tidemark/internal/loop"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/partition"
 )
@@ -24,12 +25,7 @@ func name(h *Hosted) zap.Field { return zap.Stringer("partition", h.tp) }
 
 func (e eventLog) loaded(h *Hosted, r *log.LoadReport) {
 	for i := range r.Removed {
-		cut := &r.Removed[i]
-		e.counters.cut(cut)
-		e.logger.Warn("bytes were cut from a log", name(h), zap.String("why", cut.Why),
-			zap.String("file", cut.File), zap.Int64("position", cut.Pos), zap.Int64("bytes", cut.Bytes),
-			zap.Int64("start", int64(cut.Start)), zap.Int64("end", int64(cut.End)),
-			zap.Int64("records", cut.Records))
+		e.counters.cut(&r.Removed[i]) // the receipt has told of it
 	}
 	if len(r.Rebuilt) > 0 {
 		e.logger.Info("files were rebuilt from the log", name(h), zap.Strings("files", r.Rebuilt))
@@ -120,6 +116,9 @@ const refusalEvery = model.Instant(10 * time.Second)
 func (r *refusals) note(h *Hosted, err error) {
 	r.since++
 	h.m.counters.refused.Add(1)
+	if vfs.IsNoSpace(err) {
+		h.m.keeper().noRoom()
+	}
 	now := h.m.deps.RT.Now().Mono
 	if r.last != 0 && now-r.last < refusalEvery {
 		return

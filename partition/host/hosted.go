@@ -61,6 +61,7 @@ type Hosted struct {
 	parked        []message // came meanwhile
 	reason        string
 	refusals      refusals
+	keeping       keeping // for receipts; whoever has the log has it
 	vouched       vouched
 	watches       []*watch // of fetch sessions; some may be over
 }

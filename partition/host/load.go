@@ -118,14 +118,14 @@ func (m *ReplicaManager) scan() []*foundDir {
 			m.dirFailed(d, err)
 			continue
 		}
-		starts, err := d.readStarts(m.logger)
+		starts, err := d.readStarts(m.logger, m.keeper())
 		if err != nil {
 			m.dirFailed(d, err)
 			continue
 		}
-		recovery := d.readOffsets(checkpoint.RecoveryPointFile, m.logger)
-		highWatermarks := d.readOffsets(checkpoint.HighWatermarkFile, m.logger)
-		cleaned := d.readOffsets(checkpoint.CleanerFile, m.logger)
+		recovery := d.readOffsets(checkpoint.RecoveryPointFile, m.logger, m.keeper())
+		highWatermarks := d.readOffsets(checkpoint.HighWatermarkFile, m.logger, m.keeper())
+		cleaned := d.readOffsets(checkpoint.CleanerFile, m.logger, m.keeper())
 		d.files.recovery, d.files.starts, d.files.highWatermarks, d.files.cleaned = recovery, starts, highWatermarks, cleaned
 		for _, name := range names {
 			tp, suffix, ok := log.ParseDirName(name)
@@ -183,6 +183,8 @@ func (m *ReplicaManager) belongs(img *metadata.Image, f *foundDir) bool {
 		f.reason = ""
 		if f.blank = m.holdsNothing(f); !f.blank || f.reason != "" {
 			f.reason, f.blank = why, false
+		} else {
+			f.keepTorn(m.keeper(), why)
 		}
 	}
 	if f.reason != "" {
@@ -270,13 +272,14 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 		m.hostOffline(h, f.reason)
 		return h
 	}
+	h.keeping = keeping{highWatermark: f.highWatermark}
 	now := m.deps.RT.Now()
 	doubtful := f.dir.doubts.has(f.id)
 	plog, report, err := log.Open(log.Options{
 		FS: f.dir.fs, Dir: filepath.Join(f.dir.path, f.name), Partition: f.tp,
 		Config: logConfig(h.topic), Rand: m.rand(), Stop: f.dir.stopOf(f.id, f.tp), Renew: doubtful,
 		RecoveryPoint: f.recovery, LogStart: f.start, CleanedTo: f.cleaned, Now: now, Files: m.deps.Files,
-		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) },
+		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) }, Keep: h.keep,
 	})
 	if err != nil {
 		var damage *log.CorruptionError

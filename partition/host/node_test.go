@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/checkpoint"
+	"github.com/tidemark/tidemark/log/receipt"
 	"github.com/tidemark/tidemark/partition"
 	"github.com/tidemark/tidemark/protocol/record"
 )
@@ -46,6 +47,8 @@ type node struct {
 	firstAppends bool
 }
 
+const keptDir = "/kept"
+
 func newNode(t testing.TB, paths ...string) *node {
 	if len(paths) == 0 {
 		paths = []string{"/data"}
@@ -76,6 +79,7 @@ func (n *node) tryStart() (LoadSummary, error) {
 	dirs, err := OpenDirs(DirOptions{
 		FS: n.fs, Paths: n.paths, NodeID: n.self, Rand: rand.New(rand.NewPCG(1, 2)), Logger: zap.NewNop(),
 		Machine: Machine{BootID: func() string { return n.boot }, Mount: func(dir string) string { return "mount " + dir }},
+		Kept: NewKeeper(receipt.New(receipt.Options{FS: n.fs, Dir: keptDir, Node: n.self, BytesMax: 1 << 20, RetentionMs: -1}), n.rt, zap.NewNop()),
 	})
 	if err != nil {
 		return LoadSummary{}, err

@@ -34,6 +34,7 @@ func (m *ReplicaManager) startTasks() {
 		newTask(m, time.Second, m.watch),
 		newTask(m, time.Second, m.lookAfterLost),
 		newTask(m, time.Second, func() { m.removeRetired(); m.unlinkDue() }),
+		newTask(m, time.Second, func() { m.keeper().tend(m.wall.held()) }),
 	}
 	for _, d := range m.deps.Dirs.All() {
 		m.tasks = append(m.tasks,
