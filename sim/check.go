@@ -214,6 +214,7 @@ func (r *replica) truncated(to int64) {
 			}
 		}
 	}
+	r.receipted(to, r.end)
 	r.cut(to)
 	r.had.truncated(to)
 	r.seams = append(r.seams, to)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
@@ -34,7 +35,9 @@ type machine struct {
 	newHit map[model.TopicPartition]bool
 	// dirHit is the incarnation in which something that is not one partition's
 	// was hit by an error.
-	dirHit  int
+	dirHit int
+	// keptHit is the last incarnation in which receipts or kept bytes were hit.
+	keptHit int
 	imageAt model.Offset // the newest metadata that any incarnation had
 	// powerCut: power was lost since the broker registered last, so a seat that it
 	// was given meanwhile is one that it may lose.
@@ -135,6 +138,10 @@ func (m *machine) powerLost() {
 
 // hit notes which partition a disk error may explain the trouble of.
 func (m *machine) hit(path string) {
+	if strings.HasPrefix(path, keptDir) {
+		m.keptHit = m.lives // no partition may suffer from that
+		return
+	}
 	tp, ok := dirOf(path)
 	if !ok {
 		m.dirHit = m.lives
@@ -142,7 +149,9 @@ func (m *machine) hit(path string) {
 	}
 	if r := m.at(tp); r != nil {
 		r.hit = true
-		return
+		if !r.removed { // else it may be the next one's
+			return
+		}
 	}
 	if m.newHit == nil {
 		m.newHit = make(map[model.TopicPartition]bool)

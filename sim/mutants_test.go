@@ -37,6 +37,8 @@ var caughtWithin = map[string]within{
 	"part-expand-before-epoch-start": {3, 1, 40},
 	"part-fetch-before-fsync":        {3, 7, 40},
 	"part-truncate-to-hw":            {3, 1, 20},
+	"receipt-kept-dropped":           {3, 1, 20},
+	"receipt-none":                   {3, 1, 20},
 	"shell-frame-reused":             {1, 1, 20},
 }
 

@@ -218,7 +218,7 @@ func (n *node) drain() {
 func (m *machine) settings() *config.Broker {
 	w := m.world
 	b, _, _, err := config.Load(config.Sources{Flags: append([]string{
-		"log.dirs=" + dataDir, "tidemark.kept.dir=" + dataDir + "/.kept", "auto.create.topics.enable=false",
+		"log.dirs=" + dataDir, "tidemark.kept.dir=" + keptDir, "auto.create.topics.enable=false",
 	}, m.place()...)})
 	if err != nil {
 		w.fail(0, "settings: %v", err)

@@ -274,6 +274,14 @@ func (p *Parts) collectReplicas(s *metrics.Sink, img *metadata.Image) {
 	s.Count(droppedSegments, c.DroppedSegments)
 	s.Count(droppedBytes, c.DroppedBytes)
 	s.Flag(retentionHeld, c.RetentionHeld)
+	k := p.Replicas.KeptStats()
+	s.Count(receiptsWritten, k.Receipts)
+	s.Count(receiptsUnwritten, k.Unwritten)
+	s.Count(receiptsLost, k.Lost)
+	s.Count(keptBytes, k.Bytes)
+	s.Count(keptCopies, k.Copies)
+	s.Count(keptDropped, k.Dropped)
+	s.Count(keptNot, k.NotKept)
 	p.collectCleaner(s)
 }
 

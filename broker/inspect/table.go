@@ -35,6 +35,14 @@ const (
 	droppedBytes
 	retentionHeld
 
+	receiptsWritten
+	receiptsUnwritten
+	receiptsLost
+	keptBytes
+	keptCopies
+	keptDropped
+	keptNot
+
 	cleanerRuns
 	cleanerFailures
 	cleanerRead
@@ -190,6 +198,14 @@ var table = [...]metrics.Metric{
 	droppedSegments:  {Name: "tidemark_log_dropped_segments_total", Kind: metrics.Counter, Help: "Segments removed below their log's start: retention's work, or DeleteRecords'"},
 	droppedBytes:     {Name: "tidemark_log_dropped_bytes_total", Kind: metrics.Counter, Help: "Bytes of those segments"},
 	retentionHeld:    {Name: "tidemark_retention_by_age_held", Kind: metrics.Gauge, Help: "1 while nothing is removed for its age because the wall clock jumped by more than an hour less than a day ago"},
+
+	receiptsWritten:   {Name: "tidemark_receipts_total", Kind: metrics.Counter, Help: "Receipts written for what left a log other than by retention, DeleteRecords, compaction or a topic's deletion"},
+	receiptsUnwritten: {Name: "tidemark_receipts_unwritten", Kind: metrics.Gauge, Help: "Receipts that wait for a disk that takes them"},
+	receiptsLost:      {Name: "tidemark_receipts_lost_total", Kind: metrics.Counter, Help: "Receipts that were given up because too many waited"},
+	keptBytes:         {Name: "tidemark_kept_bytes", Kind: metrics.Gauge, Help: "Bytes cut from logs that are kept aside"},
+	keptCopies:        {Name: "tidemark_kept_copies", Kind: metrics.Gauge, Help: "Receipts whose bytes are kept"},
+	keptDropped:       {Name: "tidemark_kept_dropped_total", Kind: metrics.Counter, Help: "Kept copies that gave way to newer ones, to time, or to a full disk"},
+	keptNot:           {Name: "tidemark_kept_refused_total", Kind: metrics.Counter, Help: "Receipts whose bytes were not kept: too many, or the disk did not take them"},
 
 	cleanerRuns:           {Name: "tidemark_log_cleaner_runs_total", Kind: metrics.Counter, Help: "Compactions of a partition that were completed"},
 	cleanerFailures:       {Name: "tidemark_log_cleaner_failures_total", Kind: metrics.Counter, Help: "Compactions after which their partition was left uncleaned: damage, or a failing disk"},

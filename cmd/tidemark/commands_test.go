@@ -12,7 +12,11 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs/osfs"
+	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/logtest"
+	"github.com/tidemark/tidemark/log/receipt"
 	"github.com/tidemark/tidemark/tidemarktest"
 )
 
@@ -20,8 +24,8 @@ import (
 // all that they print and their exit codes. Numbers that differ from run to run
 // are masked. "run only=X" keeps the lines with X, "run counted" masks every number,
 // "file NAME" writes a file, "segment NAME [cut=N]" one with records, or their first N bytes, into a directory that
-// reads DIR in the command lines and in what they print. With -rewrite it writes down
-// what it saw.
+// reads DIR in the command lines and in what they print, "cut NAME" makes a receipt
+// for it in DIR/kept. ADDR is the broker. With -rewrite it writes down what it saw.
 func TestCommands(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -47,6 +51,9 @@ func TestCommands(t *testing.T) {
 						set = set[:n]
 					}
 					s.write(d.CmdArgs[0].Key, set)
+					return ""
+				case "cut":
+					s.cut(d.CmdArgs[0].Key)
 					return ""
 				}
 				out := s.run(d.Input)
@@ -95,10 +102,29 @@ func (s *shell) write(name string, data []byte) {
 	}
 }
 
+// cut makes a receipt for all bytes of a file, in DIR/kept.
+func (s *shell) cut(name string) {
+	path := filepath.Join(s.dir, name)
+	info, err := os.Stat(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	store := receipt.New(receipt.Options{FS: osfs.New(), Dir: filepath.Join(s.dir, "kept"), Node: 1, BytesMax: 1 << 20, RetentionMs: -1})
+	_, err = store.Keep(1_800_000_000_000, receipt.Subject{
+		TP: model.TopicPartition{Topic: "orders"}, Dir: "/data", Cause: receipt.UncleanElection, HighWatermark: 4, Detail: "broker 2 leads",
+	}, &log.Removal{
+		Bytes: info.Size(), Start: 0, End: 5, Batches: 4, Records: 5,
+		Parts: []log.Part{{File: path, Bytes: info.Size()}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *shell) run(script string) string {
 	var out strings.Builder
 	for _, line := range strings.Split(script, "\n") {
-		args := strings.Fields(strings.ReplaceAll(line, "DIR", s.dir))
+		args := strings.Fields(strings.ReplaceAll(strings.ReplaceAll(line, "DIR", s.dir), "ADDR", s.addr))
 		if needsBroker(args) {
 			args = append(args, "--bootstrap-server", s.addr)
 		}

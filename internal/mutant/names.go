@@ -80,6 +80,7 @@ func Names() []Mutant {
 		{"part-truncate-to-hw", "a follower begins by truncating to its high watermark"},
 		{"part-truncate-to-hw-no-epochs", "a follower without epochs begins by truncating to its high watermark"},
 		{"receipt-kept-dropped", "the bytes that a truncation takes are not kept, though the receipt says so"},
+		{"receipt-none", "a truncation takes bytes without telling whoever keeps them"},
 		{"shell-frame-reused", "a connection reads into a frame that a request still holds"},
 	}
 }

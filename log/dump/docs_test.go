@@ -32,6 +32,7 @@ func TestEveryKindHasAPage(t *testing.T) {
 			t.Errorf("%s does not speak of %s", page, name)
 		}
 		numbered := strings.Replace(name, "<offset>", "00000000000000000042", 1)
+		numbered = strings.Replace(numbered, "<id>", "0000000042", 1)
 		k := kindOf(strings.Replace(numbered, "<end offset>-<term>", "00000000000000000042-0000000007", 1))
 		if (k.show == nil) != (name == ".lock") {
 			t.Errorf("%s: the dump takes it for %q", name, k.name)
@@ -55,6 +56,9 @@ func TestKindOf(t *testing.T) {
 		"00000000000000000042.checkpoint":            "",
 		"quorum-identity":                            "quorum identity",
 		"observed":                                   "observed metadata",
+		"receipts-0000000001.jsonl":                  "journal of receipts",
+		"receipts-1.jsonl":                           "",
+		"receipt.json":                               "receipt",
 		"42.log":                                     "",
 		"0000000000000000004x.log":                   "",
 		"99999999999999999999.log":                   "",

@@ -67,7 +67,13 @@ func kindOf(name string) kind {
 		none.name, none.show = "quorum identity", (*dumper).identity
 	case observedFile:
 		none.name, none.show = "observed metadata", (*dumper).observed
+	case receiptFile:
+		none.name, none.show = "receipt", (*dumper).receipts
 	default:
+		if isJournal(name) {
+			none.name, none.show = "journal of receipts", (*dumper).receipts
+			return none
+		}
 		return numbered(name)
 	}
 	return none

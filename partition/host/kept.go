@@ -140,7 +140,7 @@ func (h *Hosted) keep(r *log.Removal) {
 	}
 	switch r.Why {
 	case log.WhyCrashTail, log.WhyCrashHole:
-		of.Cause, of.Detail = receipt.CrashTail, r.Why+" after a stop of kind "+h.dir.stopOf(h.tp).String()
+		of.Cause, of.Detail = receipt.CrashTail, r.Why+" after a stop of kind "+h.dir.stopOf(h.id, h.tp).String()
 	case log.WhyUnfinishedCut:
 		of.Cause = receipt.UnfinishedCut
 	case log.WhyBelowStart:

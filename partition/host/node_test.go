@@ -79,7 +79,7 @@ func (n *node) tryStart() (LoadSummary, error) {
 	dirs, err := OpenDirs(DirOptions{
 		FS: n.fs, Paths: n.paths, NodeID: n.self, Rand: rand.New(rand.NewPCG(1, 2)), Logger: zap.NewNop(),
 		Machine: Machine{BootID: func() string { return n.boot }, Mount: func(dir string) string { return "mount " + dir }},
-		Kept: NewKeeper(receipt.New(receipt.Options{FS: n.fs, Dir: keptDir, Node: n.self, BytesMax: 1 << 20, RetentionMs: -1}), n.rt, zap.NewNop()),
+		Kept:    NewKeeper(receipt.New(receipt.Options{FS: n.fs, Dir: keptDir, Node: n.self, BytesMax: 1 << 20, RetentionMs: -1}), n.rt, zap.NewNop()),
 	})
 	if err != nil {
 		return LoadSummary{}, err
