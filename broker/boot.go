@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/controller/metadata"
-	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/receipt"
@@ -209,13 +208,6 @@ func (b *Broker) newKeeper() *host.Keeper {
 // newRand returns a source of chance of its own: each part runs on a goroutine
 // of its own and a source has no lock. Called while one goroutine builds.
 func (b *Broker) newRand() *rand.Rand { return rand.New(rand.NewPCG(b.rand.Uint64(), b.rand.Uint64())) }
-
-// metadataRecovered tells what was lost of a metadata log that was damaged.
-func (b *Broker) metadataRecovered(r quorum.Receipt) {
-	b.logger.Error("the metadata log was damaged and has been rebuilt", zap.Error(r.Cause),
-		zap.Stringer("believed_up_to", r.Base), zap.Stringer("continues_at", r.At), zap.Strings("topics_found", r.Topics),
-		zap.Int("partitions_found", r.Partitions), zap.String("kept", r.Kept))
-}
 
 // metadataDir returns the log directory that the metadata log is in; with a
 // metadata.log.dir of its own, the first one.

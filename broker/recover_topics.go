@@ -1,14 +1,20 @@
 package broker
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/tidemark/tidemark/controller/quorum"
+	"github.com/tidemark/tidemark/internal/config"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/checkpoint"
+	"github.com/tidemark/tidemark/log/rescue"
+	"github.com/tidemark/tidemark/partition/host"
 )
 
 // recoverTopics tells a controller whose log is damaged which topics the
@@ -25,6 +31,7 @@ func (b *Broker) recoverTopics() []quorum.RecoveredTopic {
 		if err != nil {
 			continue // the directory's own failure is told elsewhere
 		}
+		imported := b.imported(d)
 		for _, name := range names {
 			tp, suffix, ok := log.ParseDirName(name)
 			if !ok || suffix != "" || tp.Topic == quorum.TopicName {
@@ -36,7 +43,7 @@ func (b *Broker) recoverTopics() []quorum.RecoveredTopic {
 			}
 			t := found[tp.Topic]
 			if t == nil {
-				t = &quorum.RecoveredTopic{Name: tp.Topic, ID: meta.TopicID}
+				t = &quorum.RecoveredTopic{Name: tp.Topic, ID: meta.TopicID, Configs: b.importedConfigs(imported, tp.Topic, meta.TopicID)}
 				found[tp.Topic] = t
 			}
 			if i, known := slices.BinarySearch(t.Partitions, tp.Partition); t.ID == meta.TopicID && !known {
@@ -61,4 +68,42 @@ func (b *Broker) lastEpoch(dir string) model.LeaderEpoch {
 		return 0
 	}
 	return entries[len(entries)-1].Epoch
+}
+
+// imported returns the manifest of what was imported into a directory, nil without
+// one that can be read.
+func (b *Broker) imported(d *host.Dir) *rescue.Manifest {
+	m, err := rescue.ReadManifest(b.fs, d.Path())
+	if err != nil {
+		b.logger.Error("what was imported is not known: its topics get the settings of new ones", zap.Error(err))
+	}
+	return m
+}
+
+// importedConfigs returns the settings that a topic was imported with, but for
+// those that mean nothing here.
+func (b *Broker) importedConfigs(m *rescue.Manifest, topic string, id model.TopicID) map[string]string {
+	configs := map[string]string{}
+	for key, value := range m.Config(id) { // order-free
+		if err := config.ValidateTopic(key, value); err != nil {
+			b.logger.Warn("a setting of an imported topic is left out", zap.String("topic", topic), zap.Error(err))
+			continue
+		}
+		configs[key] = value
+	}
+	return configs
+}
+
+// metadataRecovered tells what was lost of a metadata log that was damaged, or
+// what was made for logs that were imported.
+func (b *Broker) metadataRecovered(r quorum.Receipt) {
+	made := []zap.Field{zap.Stringer("continues_at", r.At), zap.Strings("topics_found", r.Topics), zap.Int("partitions_found", r.Partitions)}
+	for _, d := range b.dirs.All() {
+		if m := b.imported(d); m != nil && errors.Is(r.Cause, quorum.ErrWiped) {
+			b.logger.Info("metadata was made for what was imported", made...)
+			return
+		}
+	}
+	b.logger.Error("the metadata log was damaged and has been rebuilt",
+		append(made, zap.Error(r.Cause), zap.Stringer("believed_up_to", r.Base), zap.String("kept", r.Kept))...)
 }

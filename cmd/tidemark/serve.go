@@ -28,6 +28,7 @@ func newServe(io streams) *cobra.Command {
 	var (
 		settings   settingFlags
 		whileStdin bool
+		sources    []string
 	)
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -42,6 +43,9 @@ func newServe(io streams) *cobra.Command {
 				return err
 			}
 			warn(io.err, warnings)
+			if err := importKafka(sources, cfg, io.err); err != nil {
+				return err
+			}
 			ctx := cmd.Context()
 			if whileStdin {
 				ctx = whileOpen(ctx, io.in)
@@ -50,6 +54,8 @@ func newServe(io streams) *cobra.Command {
 		},
 	}
 	settings.register(cmd.Flags())
+	cmd.Flags().StringArrayVar(&sources, "import", nil,
+		"first copy what this log directory of a stopped Apache Kafka broker holds into the empty log directory; may be repeated")
 	cmd.Flags().BoolVar(&whileStdin, whileStdinFlag, false, "stop in order when standard input ends")
 	_ = cmd.Flags().MarkHidden(whileStdinFlag) // it was made just now
 	return cmd

@@ -88,7 +88,7 @@ func (n *Node) Launch() error {
 	for _, k := range sortedKeys(n.set) {
 		argv = append(argv, "--set", k+"="+n.set[k])
 	}
-	p, err := proc.Start(filepath.Dir(n.dir), nil, argv...)
+	p, err := proc.Start(filepath.Dir(n.dir), nil, append(argv, n.Flags...)...)
 	if err != nil {
 		return err
 	}

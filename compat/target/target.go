@@ -43,6 +43,8 @@ func Build(ctx context.Context, dir string) (string, error) {
 
 // Node is one broker and its directory. Its methods are for one goroutine.
 type Node struct {
+	// Flags are given to the process besides the settings.
+	Flags []string
 	// Addr is host:port for clients; it stays the same over restarts.
 	Addr string
 	// LogDir is the directory of partition directories.

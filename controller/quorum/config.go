@@ -169,6 +169,8 @@ type RecoveredTopic struct {
 	// epoch file of each holds. Nil counts as 0; new leaders then begin in an
 	// epoch that the partition's log may already know.
 	LeaderEpochs []model.LeaderEpoch
+	// Configs are settings that the topic gets if the metadata don't know it.
+	Configs map[string]string
 }
 
 // epoch returns the highest leader epoch known of the i-th partition.

@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -283,6 +284,10 @@ func recoveredTopic(node model.BrokerID, m *metadata.Image, t RecoveredTopic, r 
 		return nil
 	default:
 		recs = append(recs, &metadata.TopicRecord{Name: t.Name, ID: t.ID})
+		for _, key := range slices.Sorted(maps.Keys(t.Configs)) {
+			value := t.Configs[key]
+			recs = append(recs, &metadata.ConfigRecord{Resource: metadata.Resource{Type: metadata.TopicResource, Name: t.Name}, Key: key, Value: &value})
+		}
 	}
 	for _, p := range t.Partitions {
 		// Numbers without a directory lie in between; they must exist all the same.

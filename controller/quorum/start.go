@@ -251,8 +251,6 @@ func (n *Node) open(now model.Now, state diskState) (loaded, error) {
 	if err != nil {
 		return l, errors.Join(damage, err)
 	}
-	n.logger.Error("metadata was rebuilt", zap.Error(receipt.Cause), zap.Stringer("from", receipt.Base), zap.Stringer("at", receipt.At),
-		zap.Strings("topics", receipt.Topics), zap.Int("partitions", receipt.Partitions), zap.String("kept", receipt.Kept))
 	if o.Recovered != nil {
 		o.Recovered(*receipt)
 	}

@@ -52,6 +52,10 @@ type FS interface {
 	// held elsewhere is ErrLocked at once, never a wait.
 	Lock(name string) (io.Closer, error)
 
+	// Locked reports whether another holder has the lock that Lock would take,
+	// and changes nothing. A name that doesn't exist is not locked.
+	Locked(name string) (bool, error)
+
 	// Free returns the bytes that a plain user may still write below dir, and
 	// the size of the file system that holds it.
 	Free(dir string) (available, total int64, err error)

@@ -126,6 +126,14 @@ func (fs *FS) Lock(name string) (io.Closer, error) {
 	return fs.inner.Lock(name)
 }
 
+// Locked reports whether name is locked.
+func (fs *FS) Locked(name string) (bool, error) {
+	if err := before(fs.inj, Op{Kind: OpLock, Path: name}); err != nil {
+		return false, err
+	}
+	return fs.inner.Locked(name)
+}
+
 // Free returns what may still be written.
 func (fs *FS) Free(dir string) (available, total int64, err error) {
 	if err := before(fs.inj, Op{Kind: OpFree, Path: dir}); err != nil {

@@ -280,6 +280,13 @@ func (fs *FS) Lock(name string) (io.Closer, error) {
 	return &lock{file: f.(*file), key: key}, nil
 }
 
+// Locked reports whether name is locked.
+func (fs *FS) Locked(name string) (bool, error) {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	return fs.locks[clean(name)], nil
+}
+
 // lock is a held lock.
 type lock struct {
 	file *file

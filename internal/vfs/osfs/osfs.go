@@ -89,17 +89,18 @@ func (FS) SyncDir(dir string) error {
 	return d.Close()
 }
 
-// Lock takes an exclusive flock on name and writes the process id into it, so
+// Lock takes the exclusive locks of both kinds that lockers of a data directory
+// use on name (see lock), and writes the process id into it, so
 // that the error a second process gets can name the first.
 func (FS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f); err != nil {
+	if err := lock(f); err != nil {
 		holder := readHolder(f)
 		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EACCES) {
 			return nil, fmt.Errorf("lock %s: %w%s", name, vfs.ErrLocked, holder)
 		}
 		return nil, &os.PathError{Op: "lock", Path: name, Err: err}
@@ -112,13 +113,18 @@ func (FS) Lock(name string) (io.Closer, error) {
 	return f, nil
 }
 
-func flock(f *os.File) error {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
+// Locked reports whether somebody holds what Lock would take. It opens the file for
+// reading only and changes nothing; a file that is not there is not locked.
+func (FS) Locked(name string) (bool, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
 	}
+	if err != nil {
+		return false, err
+	}
+	held, err := locked(f)
+	return held, errors.Join(err, f.Close())
 }
 
 func readHolder(f *os.File) string {

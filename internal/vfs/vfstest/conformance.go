@@ -382,6 +382,11 @@ func lock(e *env) {
 	e.ok(err)
 	_, err = e.fs.Lock(e.path(".lock"))
 	e.is(err, vfs.ErrLocked)
+	for name, want := range map[string]bool{".lock": true, ".lock2": false, "none": false} {
+		if held, err := e.fs.Locked(e.path(name)); err != nil || held != want {
+			e.Errorf("%s: locked %v, %v; want %v", name, held, err, want)
+		}
+	}
 	other, err := e.fs.Lock(e.path(".lock2"))
 	e.ok(err)
 	e.ok(other.Close())
