@@ -209,8 +209,13 @@ func (m *membership) registration() *kmsg.BrokerRegistrationRequest {
 
 func (m *membership) registered(now model.Now, resp *kmsg.BrokerRegistrationResponse, out *loop.Outbox) {
 	m.out = false
-	if resp.ErrorCode == protocol.CodeKafkaStorageError {
+	switch resp.ErrorCode {
+	case protocol.CodeKafkaStorageError:
 		m.b.logger.Warn("the controller has no room for a registration; it is asked again")
+		m.next = now.Mono + m.interval
+		return
+	case protocol.CodeNotController:
+		// It was when it was asked: it has stepped down with the answer.
 		m.next = now.Mono + m.interval
 		return
 	}
