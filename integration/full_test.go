@@ -383,3 +383,71 @@ func TestFullDiskOfAVoter(t *testing.T) {
 	other.start()
 	w.check()
 }
+
+// TestHangingDiskOfOneNode: while one of a node's two disks does not answer, its
+// partitions there are led by others, those on the other disk stay in sync and are
+// led, and new topics come there too. All is as before when the disk answers again.
+func TestHangingDiskOfOneNode(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("fsfreeze"); err != nil {
+		needRoot(t, "no fsfreeze (apt-get install util-linux)")
+	}
+	disk := smallDisk(t, "64")
+	sound := filepath.Join(t.TempDir(), "sound")
+	c := startCluster(t, clusterSpec{set: []string{"replica.lag.time.max.ms=3000", "tidemark.io.stall.timeout.ms=1000"},
+		own: map[int][]string{3: {"log.dirs=" + sound + "," + filepath.Join(disk, "log"), "metadata.log.dir=" + sound}}})
+	parts := slices.Concat(c.create("here", 4, []int32{3, 1, 2}), c.create("elsewhere", 4, []int32{1, 2, 3}))
+	var there, others []tp
+	for _, p := range parts {
+		c.awaitISR(p, 3)
+		if _, err := os.Stat(filepath.Join(disk, "log", fmt.Sprintf("%s-%d", p.topic, p.n))); err == nil {
+			there = append(there, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	if len(there) == 0 || len(others) == 0 {
+		t.Fatalf("%d of %d partitions are on the disk", len(there), len(parts))
+	}
+	w := c.work(parts, workSpec{idempotent: 2, consumers: 1, every: 5 * time.Millisecond})
+	w.flowsEverywhere()
+	freeze := func(how string) {
+		if out, err := exec.Command("fsfreeze", how, disk).CombinedOutput(); err != nil {
+			needRoot(t, "fsfreeze %s: %v: %s", how, err, out)
+		}
+	}
+	freeze("-f")
+	frozen := true
+	defer func() {
+		if frozen {
+			freeze("-u")
+		}
+	}()
+	for _, p := range there {
+		c.await(p, 60*time.Second, "the replica on the hanging disk neither leads nor is in sync", func(s state) bool {
+			return s.leader != 3 && len(s.isr) == 2
+		})
+	}
+	w.flowsEverywhere()
+	for i := range 4 {
+		for _, p := range c.create(fmt.Sprintf("new-%d", i), 1, []int32{3, 1, 2}) {
+			if s := c.awaitISR(p, 3); s.leader != 3 {
+				t.Errorf("%v is led by node %d", p, s.leader)
+			}
+		}
+	}
+	for _, p := range others {
+		if s := c.awaitISR(p, 3); p.topic == "here" && s.leader != 3 {
+			t.Errorf("%v on the disk that answers is led by node %d", p, s.leader)
+		}
+	}
+	if !c.members[2].running() {
+		t.Fatal("the node ended")
+	}
+	freeze("-u")
+	frozen = false
+	for _, p := range parts {
+		c.awaitISR(p, 3)
+	}
+	w.check()
+}

@@ -114,10 +114,12 @@ func (m *machine) planDeath(r *rand.Rand, k Kind) {
 	m.faults.countdown = 1 + r.IntN(pick(r, []int{5, 30, 100}))
 }
 
-// failed ends a process that says that it can't go on.
+// failed ends a process that says that it can't go on. A full disk is no reason for
+// a voter of several that was serving.
 func (n *node) failed(err error) {
 	n.m.line("exit       %v", err)
-	if n.m.faults.hits == 0 && !n.m.filled {
+	full := n.m.filled && (!n.up || n.world.o.voters == 1)
+	if n.m.faults.hits == 0 && !full {
 		n.world.fail(0, "broker %d gave up on a sound disk: %v", n.m.id, err)
 	}
 	n.m.end(deathKill, nil)

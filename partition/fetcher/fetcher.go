@@ -193,6 +193,8 @@ func (f *Fetcher) Step(now model.Now, in *Input, out *Output) {
 	case KindProgress:
 		f.progress(now.Mono, &in.Progress, out)
 	case KindTick:
+	case KindAbandon:
+		f.abandon(now.Mono, in.ID)
 	default:
 		assert.Unreachable("input of kind %d", in.Kind)
 	}
@@ -333,6 +335,19 @@ func (f *Fetcher) progress(now model.Instant, g *Progress, out *Output) {
 		}
 		f.enter(p, Fetching)
 	}
+}
+
+// abandon has everything that was delivered asked for anew, over another connection,
+// but for one partition, whose disk does not answer. What comes of those deliveries
+// later counts for nothing.
+func (f *Fetcher) abandon(now model.Instant, stuck ID) {
+	for _, p := range f.order {
+		if !p.gone && p.state == Applying && p.id != stuck {
+			p.serial = 0
+			f.enter(p, Fetching)
+		}
+	}
+	f.abortAt = now
 }
 
 // diverged notes where a log was cut because the leader's is another. What is

@@ -326,6 +326,31 @@ func TestSlowPartitions(t *testing.T) {
 	r.wants("fetch 9.3 wait=500 0:1@1/1")
 }
 
+// TestAbandon: where one delivery is stuck, the others are asked for again over
+// another connection, and what still comes of them counts for nothing.
+func TestAbandon(t *testing.T) {
+	r := newRig(t)
+	for n := range int32(3) {
+		r.add(n, 1, 0, -1)
+	}
+	r.answer(9, say{n: 0})
+	r.answer(9, say{n: 0, records: "a"}, say{n: 1, records: "b"}, say{n: 2, records: "c"})
+	r.states(Applying, Applying, Applying)
+	r.done(2, partition.OutcomeApplied, 1, 1)
+	r.step(Input{Kind: KindAbandon, ID: id(0)})
+	r.states(Applying, Fetching, Fetching)
+	r.after(holdMax)
+	r.wants("fetch 9.0 wait=20 1:0@-1/1 2:1@1/1")
+	if r.reconnects != 1 {
+		t.Errorf("%d new connections", r.reconnects)
+	}
+	r.done(1, partition.OutcomeApplied, 1, 1) // late
+	r.answer(10, say{n: 2, records: "d"}, say{n: 1, records: "b"})
+	r.states(Applying, Applying, Applying)
+	r.done(0, partition.OutcomeApplied, 1, 1)
+	r.states(Fetching, Applying, Applying)
+}
+
 // TestOutcomes: what each outcome has the fetcher do.
 func TestOutcomes(t *testing.T) {
 	for _, tc := range []struct {

@@ -39,6 +39,9 @@ const (
 	KindProgress
 	// KindTick: NextDeadline has passed.
 	KindTick
+	// KindAbandon: the delivery of Input.ID does not come back, and others of
+	// the same answer, and the connection that brought it, may be stuck behind it.
+	KindAbandon
 )
 
 // Input is one fact for Step. Only the field of its Kind is read.

@@ -16,7 +16,8 @@ import (
 // Apply carries out what a new image changes for this broker: partitions to
 // create, to delete, to lead or follow, and settings. It is called with every
 // image after the one of Load, in order. When it returns, new partitions are
-// durable on the disk and every loop has its message.
+// durable on the disk and every loop has its message, but for those in a directory
+// that is behind (errand.go).
 func (m *ReplicaManager) Apply(img *metadata.Image, d *metadata.Delta) {
 	m.image = img
 	var gone, fresh []*Hosted
@@ -31,8 +32,7 @@ func (m *ReplicaManager) Apply(img *metadata.Image, d *metadata.Delta) {
 	}
 	m.remove(gone, stray)
 	m.change(nil, append(slices.Clone(gone), stray...)) // before a checkpoint could write their numbers under a new topic's name
-	m.create(fresh)
-	m.change(fresh, nil)
+	m.change(m.create(fresh), nil)
 	if len(gone)+len(stray)+len(fresh) > 0 {
 		m.noteApplied(img)
 	}
@@ -120,11 +120,13 @@ func (m *ReplicaManager) applyConfigs(img *metadata.Image, d *metadata.Delta) {
 	if !all && len(names) == 0 {
 		return
 	}
+	var concerned []*Hosted
 	for _, h := range m.All() {
 		if all || names[h.tp.Topic] {
-			h.box.Enter(&configMsg{topic: m.deps.Topic(img, h.tp.Topic)})
+			concerned = append(concerned, h)
 		}
 	}
+	m.tell(concerned, func(h *Hosted) { h.box.Enter(&configMsg{topic: m.deps.Topic(img, h.tp.Topic)}) })
 }
 
 // feed gives the partitions what the cluster has agreed on. The first image at
@@ -138,30 +140,26 @@ func (m *ReplicaManager) feed(img *metadata.Image, d *metadata.Delta, changed []
 	}
 	if m.fedUnder != epoch || d.Snapshot {
 		m.fedUnder = epoch
-		for _, h := range m.All() {
-			m.register(img, h)
-		}
+		m.tell(m.All(), func(h *Hosted) { m.register(img, h) })
 		return
 	}
+	var concerned []*Hosted
 	done := make(map[model.TopicIDPartition]bool, len(changed))
 	for _, id := range changed {
 		done[id] = true
 		if h := m.GetByID(id); h != nil {
-			m.register(img, h)
+			concerned = append(concerned, h)
 		}
 	}
-	if len(d.Brokers) == 0 {
-		return
-	}
-	for _, h := range m.All() {
-		reg := img.PartitionByID(h.id)
-		if reg == nil || done[h.id] {
-			continue
-		}
-		if slices.ContainsFunc(d.Brokers, reg.HasReplica) {
-			m.register(img, h)
+	if len(d.Brokers) > 0 {
+		for _, h := range m.All() {
+			reg := img.PartitionByID(h.id)
+			if reg != nil && !done[h.id] && slices.ContainsFunc(d.Brokers, reg.HasReplica) {
+				concerned = append(concerned, h)
+			}
 		}
 	}
+	m.tell(concerned, func(h *Hosted) { m.register(img, h) })
 }
 
 // register gives one partition its registration.
@@ -186,38 +184,63 @@ func (m *ReplicaManager) register(img *metadata.Image, h *Hosted) {
 
 // noteApplied makes it durable that the directories have seen the image.
 func (m *ReplicaManager) noteApplied(img *metadata.Image) {
-	m.deps.Dirs.noteApplied(img.At().Offset)
+	m.deps.Dirs.noteAppliedIn(m, img.At().Offset, m.deps.Dirs.All()...)
 }
 
 // remove takes partitions away: those whose removal stands in the committed log
-// are deleted, stray ones set aside.
+// are deleted, stray ones set aside. Those of a directory that is behind wait.
 func (m *ReplicaManager) remove(gone, stray []*Hosted) {
-	leaving := make(map[*Dir][]model.TopicIDPartition)
+	of := make(map[*Dir][]leaving)
+	take := func(h *Hosted, stray bool) {
+		switch {
+		case h.dir == nil:
+			m.takeDown(h, partition.CodeUnknownTopicOrPartition, "the topic was deleted")
+		case h.dir.behind:
+			h.dir.leaving = append(h.dir.leaving, leaving{h, stray})
+		default:
+			of[h.dir] = append(of[h.dir], leaving{h, stray})
+			h.dir.partitions--
+		}
+	}
 	for _, h := range stray {
-		m.withdraw(h, log.StrayDirSuffix)
+		take(h, true)
 	}
 	for _, h := range gone {
-		name, ok := m.withdraw(h, log.DeleteDirSuffix)
-		if !ok {
-			continue
-		}
-		m.retire(h.dir, name, nanos(h.topic.FileDeleteDelayMs))
-		h.dir.partitions--
-		leaving[h.dir] = append(leaving[h.dir], h.id)
+		take(h, false)
 	}
-	// One sync and one list for all that left a directory: a topic of a thousand
-	// partitions goes at the price of a few.
+	var dirs []*Dir
 	for _, d := range m.deps.Dirs.All() {
-		if !d.Online() || len(leaving[d])+len(stray) == 0 {
+		if len(of[d]) > 0 {
+			dirs = append(dirs, d)
+		}
+	}
+	m.onDisks(dirs, func(d *Dir) { m.removeFrom(d, of[d]) })
+}
+
+// removeFrom takes partitions out of one directory: one sync and one list for all,
+// so that a topic of a thousand partitions goes at the price of a few.
+func (m *ReplicaManager) removeFrom(d *Dir, parts []leaving) {
+	var dropped []model.TopicIDPartition
+	for _, l := range parts {
+		if l.stray {
+			m.withdraw(l.h, log.StrayDirSuffix)
 			continue
 		}
-		err := d.fs.SyncDir(d.path)
-		if err == nil {
-			err = d.inventory.change(d, nil, leaving[d])
+		name, ok := m.withdraw(l.h, log.DeleteDirSuffix)
+		if ok {
+			m.retire(d, name, nanos(l.h.topic.FileDeleteDelayMs))
+			dropped = append(dropped, l.h.id)
 		}
-		if err != nil && !vfs.IsNoSpace(err) {
-			m.dirFailed(d, err)
-		}
+	}
+	if !d.Online() {
+		return
+	}
+	err := d.fs.SyncDir(d.path)
+	if err == nil {
+		err = d.inventory.change(d, nil, dropped)
+	}
+	if err != nil && !vfs.IsNoSpace(err) {
+		m.dirFailed(d, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -13,40 +14,120 @@ import (
 	"github.com/tidemark/tidemark/partition"
 )
 
-// create makes the logs of new partitions. When it returns, the names of their
-// directories and the inventory are durable: one sync and one file for all that
-// come at a time. What is in a directory becomes durable before the partition's
-// first append (see Hosted.establish): of one to which nothing was ever appended
-// a power failure may leave an empty directory, and Load makes the rest anew.
-// Partitions that are hosted offline already are left alone.
-func (m *ReplicaManager) create(parts []*Hosted) {
+// create makes the logs of new partitions and returns what is to be found of them.
+// When it returns, the names of their directories and the inventory are durable: one
+// sync and one file for all that come at a time. What is in a directory becomes
+// durable before the partition's first append (see Hosted.establish): of one to which
+// nothing was ever appended a power failure may leave an empty directory, and Load
+// makes the rest anew. Partitions that are hosted offline already are left alone.
+func (m *ReplicaManager) create(parts []*Hosted) []*Hosted {
 	made := make(map[*Dir][]*Hosted)
+	found := make([]*Hosted, 0, len(parts))
 	for _, h := range parts {
 		if h.core != nil {
+			found = append(found, h)
 			continue
 		}
 		d := m.place(made)
 		if d == nil {
 			m.notMade(h, "no log directory is usable")
+			found = append(found, h)
 			continue
 		}
-		h.dir = d
 		made[d] = append(made[d], h)
 	}
+	jobs, done := m.makeLogs(made, false)
+	for _, mk := range jobs {
+		if slices.Contains(done, mk.dir) {
+			m.host(mk)
+			found = append(found, mk.parts...)
+			continue
+		}
+		for _, h := range mk.parts { // until its disk answers
+			p := newHosted(m, h.id, h.tp)
+			p.topic, p.beingMade = h.topic, true
+			m.notMade(p, fmt.Sprintf("the disk of %s does not answer", mk.dir.path))
+			mk.instead = append(mk.instead, p)
+		}
+		found = append(found, mk.instead...)
+	}
+	return found
+}
+
+// making are new logs of one directory. Until the errand is done it has all but the
+// last field.
+type making struct {
+	dir   *Dir
+	parts []*Hosted
+	// again: they could not be made before, and are tried one after another.
+	again bool
+	plogs []*log.Log
+	errs  []error
+	err   error // of what is theirs together
+	// instead are what stands in the index for parts meanwhile, in the same order;
+	// nil: nothing.
+	instead []*Hosted
+}
+
+// makeLogs has logs made in several directories, and returns which of them are done.
+// The others keep theirs until they have caught up.
+func (m *ReplicaManager) makeLogs(parts map[*Dir][]*Hosted, again bool) (jobs []*making, done []*Dir) {
+	var dirs []*Dir
+	of := make(map[*Dir]*making)
 	for _, d := range m.deps.Dirs.All() {
-		if len(made[d]) > 0 {
-			m.createIn(d, made[d])
+		if len(parts[d]) > 0 {
+			n := len(parts[d])
+			of[d] = &making{dir: d, parts: parts[d], again: again, plogs: make([]*log.Log, n), errs: make([]error, n)}
+			jobs, dirs = append(jobs, of[d]), append(dirs, d)
+		}
+	}
+	done = m.onDisks(dirs, func(d *Dir) { m.createIn(of[d]) })
+	for _, d := range dirs {
+		if !slices.Contains(done, d) {
+			d.making = of[d]
+		}
+	}
+	return jobs, done
+}
+
+// host serves the logs that were made.
+func (m *ReplicaManager) host(mk *making) {
+	for i, h := range mk.parts {
+		switch {
+		case mk.errs[i] != nil:
+			m.notMade(h, mk.errs[i].Error())
+		case mk.err != nil:
+			m.notMade(h, mk.err.Error())
+		default:
+			h.dir = mk.dir
+			mk.dir.partitions++
+			m.hostOnline(h, mk.plogs[i], 0, m.deps.RT.Now())
 		}
 	}
 }
 
+// settle puts the logs that a directory has made late in the place of what stands
+// for them, but for those of partitions that have left meanwhile.
+func (m *ReplicaManager) settle(mk *making) {
+	m.host(mk)
+	var add, drop []*Hosted
+	for i, h := range mk.parts {
+		if was := mk.instead[i]; m.GetByID(was.id) == was {
+			add, drop = append(add, h), append(drop, was)
+		} else if h.dir != nil {
+			mk.dir.leaving = append(mk.dir.leaving, leaving{h, false})
+		}
+	}
+	m.change(add, drop)
+}
+
 // place chooses the directory in use that holds the fewest partitions, as Kafka
-// does.
+// does, but none whose disk hangs.
 func (m *ReplicaManager) place(made map[*Dir][]*Hosted) *Dir {
 	var best *Dir
 	least := 0
 	for _, d := range m.deps.Dirs.All() {
-		if !d.Online() {
+		if !d.Online() || d.behind {
 			continue
 		}
 		n := len(made[d]) + d.partitions
@@ -57,38 +138,53 @@ func (m *ReplicaManager) place(made map[*Dir][]*Hosted) *Dir {
 	return best
 }
 
-func (m *ReplicaManager) createIn(d *Dir, parts []*Hosted) {
-	plogs := make([]*log.Log, len(parts))
-	errs := make([]error, len(parts))
-	m.parallel(createWorkers, len(parts), func(i int) { plogs[i], errs[i] = m.createLog(d, parts[i]) })
+// createIn makes the logs. It belongs to the directory's errand.
+func (m *ReplicaManager) createIn(mk *making) {
+	d := mk.dir
+	if mk.again {
+		m.createAgain(mk)
+	} else {
+		m.parallel(createWorkers, len(mk.parts), func(i int) { mk.plogs[i], mk.errs[i] = m.createLog(d, mk.parts[i]) })
+	}
 	var ids []model.TopicIDPartition
-	for i, h := range parts {
-		if errs[i] == nil {
+	for i, h := range mk.parts {
+		if mk.errs[i] == nil {
 			ids = append(ids, h.id)
 		}
 	}
-	err := d.fs.SyncDir(d.path)
+	if len(ids) == 0 && mk.again {
+		return
+	}
+	mk.err = d.fs.SyncDir(d.path)
 	unlisted := true
-	if err == nil {
-		unlisted, err = d.inventory.enter(d, ids)
+	if mk.err == nil {
+		unlisted, mk.err = d.inventory.enter(d, ids)
 	}
-	if err != nil && (!unlisted || !vfs.IsNoSpace(err)) {
-		m.dirFailed(d, err)
+	if mk.err == nil {
+		return
 	}
-	for i, h := range parts {
-		switch {
-		case errs[i] != nil:
-			m.notMade(h, errs[i].Error())
-		case err != nil:
-			_ = plogs[i].Close(false)
-			if unlisted {
-				m.unmake(d, h)
-			}
-			m.notMade(h, err.Error())
-		default:
-			d.partitions++
-			m.hostOnline(h, plogs[i], 0, m.deps.RT.Now())
+	if !unlisted || !mk.again && !vfs.IsNoSpace(mk.err) {
+		m.dirFailed(d, mk.err)
+	}
+	for i, h := range mk.parts {
+		if mk.errs[i] != nil {
+			continue
 		}
+		_ = mk.plogs[i].Close(false)
+		if unlisted {
+			m.unmake(d, h)
+		}
+	}
+}
+
+// createAgain tries to make logs until one can't be made: nor can the others then.
+func (m *ReplicaManager) createAgain(mk *making) {
+	var err error
+	for i, h := range mk.parts {
+		if err == nil {
+			mk.plogs[i], err = m.createLog(mk.dir, h)
+		}
+		mk.errs[i] = err
 	}
 }
 

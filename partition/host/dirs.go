@@ -75,8 +75,17 @@ type Dir struct {
 	files     checkpointFiles
 	inventory inventory
 	doubts    doubts
-	// partitions counts those placed here; only who applies images touches it.
+	slow      slowLane
+
+	// What follows belongs to who applies images.
+
+	// partitions counts those placed here.
 	partitions int
+	// behind: an errand has not come back. making are the logs that it makes, and
+	// leaving the partitions that are to be taken away when it has.
+	behind  bool
+	making  *making
+	leaving []leaving
 }
 
 // ErrForeignDir reports a log directory of another cluster or node. Nothing in

@@ -82,14 +82,15 @@ func (m *ReplicaManager) unlinkLater(d *Dir, files unlinker, delay model.Instant
 	m.retiredMu.Unlock()
 }
 
-// unlinkDue removes what has waited long enough. What a reader has waits on.
-func (m *ReplicaManager) unlinkDue() {
+// unlinkDue removes what has waited long enough in a directory. What a reader has
+// waits on.
+func (m *ReplicaManager) unlinkDue(d *Dir) {
 	now := m.deps.RT.Now().Mono
 	m.retiredMu.Lock()
 	var due []doomed
 	keep := m.doomed[:0]
 	for _, f := range m.doomed {
-		if f.at <= now {
+		if f.dir == d && f.at <= now {
 			due = append(due, f)
 		} else {
 			keep = append(keep, f)

@@ -247,6 +247,18 @@ func (m *unfollowMsg) fetch(l *fetchLoop, now model.Now, out *loop.Outbox) {
 	l.step(now, nil, out)
 }
 
+// abandonMsg tells that a partition is stuck in a write to its disk.
+type abandonMsg struct{ h *Hosted }
+
+func (m *abandonMsg) fetch(l *fetchLoop, now model.Now, out *loop.Outbox) {
+	if l.hosted[m.h.id] != m.h {
+		return
+	}
+	l.asking = nil
+	l.in = fetcher.Input{Kind: fetcher.KindAbandon, ID: m.h.id}
+	l.step(now, nil, out)
+}
+
 // stopMsg ends a loop for good.
 type stopMsg struct{}
 

@@ -161,12 +161,17 @@ func (h *Hosted) startFlush(now model.Now, urgent bool, out *loop.Outbox) {
 	}
 	f := &flush{h: h, job: job}
 	f.msg.f = f
+	if urgent {
+		h.flushSince.Store(int64(now.Mono))
+	}
 	h.dir.flusher.Submit(f, urgent)
 }
 
 // flushed completes a flush. The log decides what it is worth: one that a
 // truncation overtook moves nothing.
 func (h *Hosted) flushed(now model.Now, f *flush, out *loop.Outbox) {
+	h.flushSince.Store(0)
+	h.resumed()
 	if h.plog == nil {
 		return
 	}

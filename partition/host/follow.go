@@ -50,9 +50,14 @@ func newFetchedOp(l *fetchLoop, h *Hosted, d *fetcher.Delivery, hold Frame) *fet
 	return op
 }
 
-// Relay checks the bytes and passes them on.
+// Relay checks the bytes and passes them on; not on this goroutine to a partition
+// whose disk hangs, since others wait behind it.
 func (op *fetchedOp) Relay(_ model.Now, out *loop.Outbox) {
 	op.Records = partition.CheckRecords(op.raw)
+	if d := op.h.dir; d != nil && d.slow.used.Load() {
+		op.h.box.Post(op)
+		return
+	}
 	loop.Send[message](out, op.h.box, op)
 }
 

@@ -21,9 +21,10 @@ type Hosted struct {
 	id  model.TopicIDPartition
 	tp  model.TopicPartition
 	dir *Dir // nil when no directory has it
-	// unmade: it is new, and its log could not be made yet.
-	unmade bool
-	box    *loop.Box[message]
+	// unmade: it is new, and its log could not be made yet. beingMade: a directory that
+	// is behind is at it; who applies images touches that.
+	unmade, beingMade bool
+	box               *loop.Box[message]
 
 	state atomic.Pointer[State]
 	// lastOnline is the State before the log was lost, nil while it isn't.
@@ -34,6 +35,9 @@ type Hosted struct {
 	stalled atomic.Bool
 	// busySince is the instant at which the running write began, 0 if none runs.
 	busySince atomic.Int64
+	// flushSince is the instant at which the flush that somebody waits for was sent to
+	// the disk, 0 if none is.
+	flushSince atomic.Int64
 	// established: what stands in the directory is durable, so that an append need
 	// not wait. Only the loop sets it.
 	established atomic.Bool
@@ -69,7 +73,7 @@ type Hosted struct {
 func newHosted(m *ReplicaManager, id model.TopicIDPartition, tp model.TopicPartition) *Hosted {
 	h := &Hosted{m: m, id: id, tp: tp, standingStale: true}
 	h.work.h = h
-	h.box = loop.NewBox[message](h, m.deps.RT)
+	h.box = loop.NewBox[message](h, hostedRuntime{m.deps.RT, h})
 	return h
 }
 
@@ -321,7 +325,12 @@ func (h *Hosted) snapshotProducers() {
 	if h.plog == nil {
 		return
 	}
-	if err := h.plog.SnapshotProducers(); err != nil {
+	cut := h.busySince.Load() // one that begins after this turn
+	h.busySince.Store(int64(h.turn.Now.Mono))
+	err := h.plog.SnapshotProducers()
+	h.busySince.Store(cut)
+	h.resumed()
+	if err != nil {
 		h.m.logger.Warn("producers' state not kept; a restart will replay the log", name(h), zap.Error(err))
 	}
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 
@@ -18,7 +19,9 @@ const inventoryFile = ".tidemark_partitions"
 
 // inventory is the list of one directory.
 type inventory struct {
-	mu sync.Mutex
+	// writing is held while the file is written; mu is not.
+	writing sync.Mutex
+	mu      sync.Mutex
 	// known is false until the first Load of a directory has ended, and so for
 	// one that was wiped or that Apache Kafka made: then nothing is new.
 	known bool
@@ -75,11 +78,30 @@ func (v *inventory) enter(d *Dir, ids []model.TopicIDPartition) (surely bool, er
 
 // change adds and drops entries and makes that durable.
 func (v *inventory) change(d *Dir, add, drop []model.TopicIDPartition) error {
+	v.writing.Lock()
+	defer v.writing.Unlock()
+	next, added, changed := v.take(add, drop)
+	if !changed {
+		return nil
+	}
+	err := next.write(d.fs, d.file(inventoryFile))
+	if err != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, id := range added { // nobody was told that it was created
+			delete(v.has, id)
+		}
+	}
+	return err
+}
+
+// take makes the change in memory, and returns what the file is to hold and which
+// entries are new.
+func (v *inventory) take(add, drop []model.TopicIDPartition) (next replicaSet, added []model.TopicIDPartition, changed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	changed := !v.known
+	changed = !v.known
 	v.known = true
-	var added []model.TopicIDPartition
 	for _, id := range add {
 		if !v.has[id] {
 			changed, v.has[id] = true, true
@@ -91,13 +113,7 @@ func (v *inventory) change(d *Dir, add, drop []model.TopicIDPartition) error {
 		delete(v.has, id)
 	}
 	if !changed {
-		return nil
+		return nil, nil, false
 	}
-	err := v.has.write(d.fs, d.file(inventoryFile))
-	if err != nil {
-		for _, id := range added { // nobody was told that it was created
-			delete(v.has, id)
-		}
-	}
-	return err
+	return maps.Clone(v.has), added, true
 }

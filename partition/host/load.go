@@ -349,16 +349,15 @@ func (m *ReplicaManager) absent(img *metadata.Image, byID map[model.TopicIDParti
 			}
 			h := newHosted(m, id, model.TopicPartition{Topic: t.Name, Partition: int32(n)})
 			h.topic = m.deps.Topic(img, t.Name)
-			all = append(all, h)
 			if why := m.lost(id, reg); why != "" {
 				m.hostOffline(h, why)
+				all = append(all, h)
 				continue
 			}
 			create = append(create, h)
 		}
 	}
-	m.create(create)
-	return all
+	return append(all, m.create(create)...)
 }
 
 // lost says why an absent replica may not be made anew, "" if it may.

@@ -109,6 +109,7 @@ type ReplicaManager struct {
 
 	wall    wallClock
 	cleaner cleaner
+	errands errands
 }
 
 // index finds partitions. It is immutable.
@@ -144,6 +145,7 @@ func NewReplicaManager(d Deps) *ReplicaManager {
 	m.events.counters = &m.counters
 	m.wall.steady(d.RT.Now())
 	m.cleaner.init(m)
+	m.errands.init()
 	m.registeredAt.Store(int64(model.NoBrokerEpoch))
 	m.fedUnder = model.NoBrokerEpoch - 1 // none, not even that of no registration
 	m.publish(&index{})

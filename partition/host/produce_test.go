@@ -2,6 +2,7 @@ package host
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
@@ -76,6 +77,7 @@ func TestFlushBeforeAck(t *testing.T) {
 
 func TestRequestTimesOut(t *testing.T) {
 	n, h := leading(t, map[string]string{"flush.messages": "1"})
+	n.cfg.Own.IOStallTimeout = time.Minute // else the disk is given up before
 	a := n.send(h, -1, batchOf(1, -1, 0))
 	n.rt.advance(29_000)
 	if len(a.produced) != 0 {

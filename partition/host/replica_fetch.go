@@ -39,8 +39,17 @@ type replicaFetchOp struct {
 	emitted bool
 }
 
-// ReplicaFetch counts a follower's progress and judges its fetch.
+// ReplicaFetch counts a follower's progress and judges its fetch. One of a partition
+// whose disk does not answer is refused at once: the others of the same request would
+// wait with it.
 func (h *Hosted) ReplicaFetch(m ReplicaFetchMsg) {
+	if h.stalled.Load() {
+		r := partition.ReplicaResult{
+			Code: partition.CodeStorageError, Diverging: model.OffsetAndEpoch{Offset: model.NoOffset, Epoch: model.NoEpoch},
+		}
+		m.Waiter.ReplicaFetchDone(m.Slot, r, h.State())
+		return
+	}
 	op := &replicaFetchOp{ReplicaFetch: m.ReplicaFetch, h: h, waiter: m.Waiter, slot: m.Slot, suspect: m.Suspect}
 	op.Token = op
 	if m.Part != nil {

@@ -24,14 +24,14 @@ func (m *ReplicaManager) retire(d *Dir, name string, delay model.Instant) {
 	m.retiredMu.Unlock()
 }
 
-// removeRetired removes what has waited long enough.
-func (m *ReplicaManager) removeRetired() {
+// removeRetired removes what has waited long enough in a directory.
+func (m *ReplicaManager) removeRetired(d *Dir) {
 	now := m.deps.RT.Now().Mono
 	m.retiredMu.Lock()
 	var due []retiredDir
 	keep := m.retired[:0]
 	for _, r := range m.retired {
-		if r.at <= now {
+		if r.dir == d && r.at <= now {
 			due = append(due, r)
 		} else {
 			keep = append(keep, r)

@@ -1,10 +1,12 @@
 package host
 
 import (
+	"errors"
+	"slices"
+
 	"go.uber.org/zap"
 
 	"github.com/tidemark/tidemark/internal/model"
-	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/partition"
 )
 
@@ -36,26 +38,44 @@ const reviveAtOnce = 200
 // revive is lookAfterLost in line with Apply.
 func (m *ReplicaManager) revive() {
 	left := int64(0)
-	made := make(map[*Dir][]*Hosted)
+	fresh := make(map[*Dir][]*Hosted)
 	old := make(map[*Hosted]*Hosted)
 	for _, h := range m.All() {
 		if h.dir != nil || h.State().Role != partition.Offline {
 			continue
 		}
 		left++
+		if h.beingMade {
+			continue
+		}
 		reg := m.image.PartitionByID(h.id)
 		if len(old) == reviveAtOnce || reg == nil || !reg.HasReplica(m.deps.Self) || m.lost(h.id, reg) != "" {
 			continue
 		}
-		if d := m.place(made); d != nil {
+		if d := m.place(fresh); d != nil {
 			next := newHosted(m, h.id, h.tp)
 			next.topic = m.deps.Topic(m.image, h.tp.Topic)
-			made[d], old[next] = append(made[d], next), h
+			fresh[d], old[next] = append(fresh[d], next), h
 		}
 	}
 	var add, drop []*Hosted
-	for _, d := range m.deps.Dirs.All() {
-		for _, next := range m.reviveIn(d, made[d]) {
+	jobs, done := m.makeLogs(fresh, true)
+	for _, mk := range jobs {
+		if !slices.Contains(done, mk.dir) {
+			for _, next := range mk.parts {
+				old[next].beingMade = true
+				mk.instead = append(mk.instead, old[next])
+			}
+			continue
+		}
+		for i, next := range mk.parts {
+			if err := errors.Join(mk.errs[i], mk.err); err != nil {
+				m.logger.Debug("a partition's log still can't be made", name(next), zap.Error(err))
+				continue
+			}
+			next.dir = mk.dir
+			mk.dir.partitions++
+			m.hostOnline(next, mk.plogs[i], 0, m.deps.RT.Now())
 			add, drop = append(add, next), append(drop, old[next])
 		}
 	}
@@ -70,46 +90,4 @@ func (m *ReplicaManager) revive() {
 			m.register(m.image, next)
 		}
 	}
-}
-
-// reviveIn makes logs in one directory and returns whose were made.
-func (m *ReplicaManager) reviveIn(d *Dir, parts []*Hosted) (ready []*Hosted) {
-	var plogs []*log.Log
-	var ids []model.TopicIDPartition
-	for _, next := range parts {
-		plog, err := m.createLog(d, next)
-		if err != nil {
-			m.logger.Debug("a partition's log still can't be made", name(next), zap.Error(err))
-			break // nor can the others'
-		}
-		plogs, ready, ids = append(plogs, plog), append(ready, next), append(ids, next.id)
-	}
-	if len(ready) == 0 {
-		return nil
-	}
-	err := d.fs.SyncDir(d.path)
-	unlisted := true
-	if err == nil {
-		unlisted, err = d.inventory.enter(d, ids)
-	}
-	if err != nil && !unlisted {
-		m.dirFailed(d, err)
-	}
-	for i, next := range ready {
-		if err != nil {
-			_ = plogs[i].Close(false)
-			if unlisted {
-				m.unmake(d, next)
-			}
-			continue
-		}
-		next.dir = d
-		d.partitions++
-		m.hostOnline(next, plogs[i], 0, m.deps.RT.Now())
-	}
-	if err != nil {
-		m.logger.Debug("logs still can't be made", zap.String("dir", d.path), zap.Error(err))
-		return nil
-	}
-	return ready
 }

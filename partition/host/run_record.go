@@ -217,11 +217,9 @@ func (ds *Dirs) applied() model.Offset {
 	return at
 }
 
-// noteApplied makes the offset of an acted-on image durable.
-func (ds *Dirs) noteApplied(at model.Offset) {
-	for _, d := range ds.dirs {
-		d.noteApplied(at)
-	}
+// noteAppliedIn makes the offset of an acted-on image durable in directories.
+func (ds *Dirs) noteAppliedIn(m *ReplicaManager, at model.Offset, dirs ...*Dir) {
+	m.onDisks(dirs, func(d *Dir) { d.noteApplied(at) })
 }
 
 // noteApplied is the same for one directory; an offset that it knows is not

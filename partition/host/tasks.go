@@ -26,16 +26,18 @@ func newTask(m *ReplicaManager, every time.Duration, run func()) *task {
 	return t
 }
 
-// startTasks starts the checkpoints, retention, the watchdog and the remover. Each
-// directory has checkpoints of its own, so that a disk that hangs keeps back no other's.
+// startTasks starts the checkpoints, retention, the watchdog and the removers. Each
+// directory has its own, so that a disk that hangs keeps back no other's.
 func (m *ReplicaManager) startTasks() {
 	s := m.deps.Broker.Storage
 	m.tasks = []*task{
 		newTask(m, time.Second, m.watch),
 		newTask(m, time.Second, m.lookAfterLost),
-		newTask(m, time.Second, func() { m.removeRetired(); m.unlinkDue() }),
-		newTask(m, time.Second, func() { m.keeper().tend(m.wall.held()) }),
 	}
+	for _, d := range m.deps.Dirs.All() {
+		m.tasks = append(m.tasks, newTask(m, time.Second, func() { m.removeRetired(d); m.unlinkDue(d) }))
+	}
+	m.tasks = append(m.tasks, newTask(m, time.Second, func() { m.keeper().tend(m.wall.held()) }))
 	for _, d := range m.deps.Dirs.All() {
 		m.tasks = append(m.tasks,
 			newTask(m, s.HighWatermarkInterval, func() { m.checkpointHighWatermarks(d) }),

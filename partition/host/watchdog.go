@@ -12,26 +12,48 @@ type StrandedWaiter interface {
 	ProduceStranded(slot int32)
 }
 
-// watch looks, from outside the loops, for partitions whose write has not come
-// back for tidemark.io.stall.timeout.ms. Such a partition is no longer led here
+// waits returns since when the partition waits for its disk, 0 if it doesn't.
+func (h *Hosted) waits() model.Instant {
+	write, flush := h.busySince.Load(), h.flushSince.Load()
+	if write == 0 || flush != 0 && flush < write {
+		return model.Instant(flush)
+	}
+	return model.Instant(write)
+}
+
+// watch looks, from outside the loops, for partitions whose write, or the flush that
+// somebody waits for, has not come back for tidemark.io.stall.timeout.ms. Such a partition is no longer led here
 // as far as anybody can see: whoever waits is answered KAFKA_STORAGE_ERROR, new
 // requests are too, and the controller hears of it, so that another replica leads.
-// The stuck write itself can't be taken back; when it returns the partition serves
+// The stuck call itself can't be taken back; when it returns the partition serves
 // again, or follows whoever leads by then.
 func (m *ReplicaManager) watch() {
 	now := m.deps.RT.Now()
 	limit := model.Instant(m.deps.Broker.Own.IOStallTimeout)
 	told := false
+	hang := make(map[*Dir]bool)
+	defer func() {
+		for _, d := range m.deps.Dirs.All() {
+			d.slow.ease(hang[d])
+		}
+	}()
 	for _, h := range m.All() {
-		since := model.Instant(h.busySince.Load())
+		if h.stalled.Load() {
+			hang[h.dir] = true
+		}
+		since := h.waits()
 		if since == 0 || now.Mono-since < limit || !h.stalled.CompareAndSwap(false, true) {
 			continue
 		}
-		if h.busySince.Load() == 0 {
+		if h.waits() == 0 {
 			h.stalled.Store(false) // it came back just now
 			continue
 		}
+		hang[h.dir] = true
 		m.events.stalled(h, now.Mono-since)
+		for _, l := range m.fetchLoops.all() {
+			l.box.Post(&abandonMsg{h}) // the goroutine that is stuck may be its connection's
+		}
 		for _, s := range h.unanswered.strand() {
 			if w, ok := s.waiter.(StrandedWaiter); ok {
 				w.ProduceStranded(s.slot)
@@ -45,9 +67,9 @@ func (m *ReplicaManager) watch() {
 	}
 }
 
-// resumed is called in the loop when a write has come back.
+// resumed is called in the loop when a write or a flush has come back.
 func (h *Hosted) resumed() {
-	if h.stalled.Load() {
+	if h.stalled.Load() && h.waits() == 0 {
 		h.stalled.Store(false)
 		h.m.events.resumed(h)
 	}
