@@ -87,29 +87,61 @@ func (m *OffsetMap) Reached(o model.Offset) { m.latest = max(m.latest, o) }
 
 // Put notes a record's offset, which is above that of every record before. It
 // reports whether there was room.
-func (m *OffsetMap) Put(key []byte, o model.Offset) bool {
-	h1, h2 := m.secret.sum(key)
-	t := m.shard(h1)
-	if s := t.find(h1, h2); s != nil && s.next != 0 {
-		s.next = int64(o) + 1
-	} else if m.entries == m.most || !t.add(slot{h1, h2, int64(o) + 1}) {
+func (m *OffsetMap) Put(key []byte, o model.Offset) bool { return m.put(m.hash(key, o)) }
+
+func (m *OffsetMap) put(k hashed) bool {
+	t := m.shard(k.h1)
+	if s := t.find(k.h1, k.h2); s != nil && s.next != 0 {
+		s.next = int64(k.offset) + 1
+	} else if m.entries == m.most || !t.add(slot{k.h1, k.h2, int64(k.offset) + 1}) {
 		return false
 	} else {
 		m.entries++
 	}
-	m.latest = max(m.latest, o)
+	m.latest = max(m.latest, k.offset)
 	return true
 }
 
 // Get returns the offset of the latest record of a key that Put has seen.
-func (m *OffsetMap) Get(key []byte) (model.Offset, bool) {
-	h1, h2 := m.secret.sum(key)
-	s := m.shard(h1).find(h1, h2)
+func (m *OffsetMap) Get(key []byte) (model.Offset, bool) { return m.get(m.hash(key, 0)) }
+
+func (m *OffsetMap) get(k hashed) (model.Offset, bool) {
+	s := m.shard(k.h1).find(k.h1, k.h2)
 	if s == nil || s.next == 0 {
 		return model.NoOffset, false
 	}
 	return model.Offset(s.next - 1), true
 }
+
+// hashed is a record's key, as the map knows it, and its offset.
+type hashed struct {
+	h1, h2 uint64
+	offset model.Offset
+}
+
+func (m *OffsetMap) hash(key []byte, o model.Offset) hashed {
+	h1, h2 := m.secret.sum(key)
+	return hashed{h1, h2, o}
+}
+
+// warm reads the slots that keys hash to, and returns nothing of use. A large map
+// is in no cache of the processor, and one look after another waits for memory
+// each time; these reads don't depend on each other, so that many are under way
+// at once, and the looks that follow find their slots near.
+func (m *OffsetMap) warm(keys []hashed) (read int64) {
+	for i := range keys {
+		slots := m.shard(keys[i].h1).slots
+		if len(slots) > 0 {
+			at, _ := bits.Mul64(keys[i].h2, uint64(len(slots)))
+			read ^= slots[at].next
+		}
+	}
+	return read
+}
+
+// together is how many keys are warmed at a time: their slots must still be near
+// when the last is looked at.
+const together = 128
 
 // shard returns the table of a hash. With one shard the shift leaves nothing.
 func (m *OffsetMap) shard(h1 uint64) *table { return &m.shards[h1>>m.shift] }

@@ -14,6 +14,9 @@ type Index struct {
 	from model.Offset
 	txns txns
 	full bool
+	// ahead are keys that were met and are not in the map yet.
+	ahead []hashed
+	read  int64 // what warming has read
 	// Records counts those that were looked at.
 	Records int64
 }
@@ -35,6 +38,10 @@ func (x *Index) Batch(b record.Batch) (more bool, err error) {
 		}
 	} else if !x.txns.data(b) {
 		err := b.EachGlance(record.DefaultDecompressedMax, x.record)
+		if err == nil {
+			err = x.flush()
+		}
+		x.ahead = x.ahead[:0]
 		if err != nil && !x.full {
 			return false, err
 		}
@@ -53,17 +60,29 @@ func (x *Index) record(g *record.Glance) error {
 	if g.Key == nil || g.Offset < x.from {
 		return nil
 	}
-	if !x.m.Put(g.Key, g.Offset) {
-		x.full = true
-		return errFull
+	if x.ahead = append(x.ahead, x.m.hash(g.Key, g.Offset)); len(x.ahead) == together {
+		return x.flush()
 	}
+	return nil
+}
+
+// flush enters the keys that were met.
+func (x *Index) flush() error {
+	x.read ^= x.m.warm(x.ahead)
+	for _, k := range x.ahead {
+		if !x.m.put(k) {
+			x.full = true
+			return errFull
+		}
+	}
+	x.ahead = x.ahead[:0]
 	return nil
 }
 
 // fullError ends the walk over a batch.
 type fullError struct{}
 
-func (fullError) Error() string { return "the offset map is full" }
+func (fullError) Error() string { return "there is no room for more keys" }
 
 var errFull = fullError{}
 
@@ -109,6 +128,9 @@ type Pass struct {
 
 	// What keep needs of the batch at hand.
 	dropAll, control, expired bool
+	// ahead are the keys of the batch at hand, hashed; keep takes them one by one.
+	ahead, rest []hashed
+	read        int64 // what warming has read
 }
 
 // NewPass returns a pass over a log from its first batch on. aborted are all
@@ -163,6 +185,7 @@ func (p *Pass) append(dst []byte, b record.Batch) ([]byte, error) {
 		}
 		return dst, nil
 	}
+	p.look(b)
 	dst, kept, err := p.f.Append(dst, b, record.FilterOptions{
 		Limit: record.DefaultDecompressedMax, Mark: p.control && idle,
 		Horizon: p.rules.Now + model.Timestamp(p.rules.DeleteRetentionMs),
@@ -176,6 +199,44 @@ func (p *Pass) append(dst []byte, b record.Batch) ([]byte, error) {
 		dst = record.AppendEmpty(dst, b)
 	}
 	return dst, nil
+}
+
+// aheadMost bounds the keys that are hashed before they are needed.
+const aheadMost = 64 * together
+
+// look hashes the keys of a batch before they are needed. It does not for a
+// compressed one, which it would have to decompress, nor for one that can't be
+// read, which is told of later.
+func (p *Pass) look(b record.Batch) {
+	p.ahead, p.rest = p.ahead[:0], nil
+	if p.control || b.Codec() != 0 {
+		return
+	}
+	err := b.EachGlance(record.DefaultDecompressedMax, func(g *record.Glance) error {
+		if len(p.ahead) == aheadMost {
+			return errFull
+		}
+		if g.Key != nil {
+			p.ahead = append(p.ahead, p.m.hash(g.Key, g.Offset))
+		}
+		return nil
+	})
+	if err == nil || len(p.ahead) == aheadMost {
+		p.rest = p.ahead
+	}
+}
+
+// latest looks a record's key up.
+func (p *Pass) latest(g *record.Glance) (model.Offset, bool) {
+	if len(p.rest) == 0 || p.rest[0].offset != g.Offset {
+		return p.m.Get(g.Key)
+	}
+	if done := len(p.ahead) - len(p.rest); done%together == 0 {
+		p.read ^= p.m.warm(p.rest[:min(together, len(p.rest))])
+	}
+	k := p.rest[0]
+	p.rest = p.rest[1:]
+	return p.m.get(k)
 }
 
 // tellsSequence reports whether a batch tells the state of a known producer.
@@ -202,7 +263,7 @@ func (p *Pass) keep(g *record.Glance) bool {
 		p.stats.Keyless++
 		return false
 	}
-	if latest, ok := p.m.Get(g.Key); ok && g.Offset < latest {
+	if latest, ok := p.latest(g); ok && g.Offset < latest {
 		return false
 	}
 	if mutant.On("compaction-drop-tombstones") {
