@@ -36,6 +36,8 @@ var handlers = [...]handler{
 	protocol.KeyDeleteGroups:            (*Broker).handleDeleteGroups,
 	protocol.KeyElectLeaders:            (*Broker).handleForward,
 	protocol.KeyIncrementalAlterConfigs: (*Broker).handleForward,
+	protocol.KeyDescribeClientQuotas:    (*Broker).handleDescribeClientQuotas,
+	protocol.KeyAlterClientQuotas:       (*Broker).handleForward,
 	protocol.KeyAlterReassignments:      (*Broker).handleForward,
 	protocol.KeyListReassignments:       (*Broker).handleListReassignments,
 	protocol.KeyOffsetDelete:            (*Broker).handleOffsetDelete,

@@ -76,8 +76,19 @@ func newGroups(b *Broker) *groups {
 		},
 	}
 	g.topics.Store(&groupTopics{img: metadata.Empty()})
+	g.cfg.Settings = g.settings
 	g.cfg.Topics = func() consumer.Topics { return g.topics.Load() }
 	return g
+}
+
+// settings are the session timeout and the heartbeat interval in a group.
+func (g *groups) settings(name string) (session, heartbeat model.Instant) {
+	own := g.b.quorum.Image().Config(metadata.GroupResource, name)
+	if len(own) == 0 {
+		return g.cfg.ConsumerSession, g.cfg.ConsumerHeartbeat
+	}
+	c := g.b.config.Group(own)
+	return model.Instant(c.Session), model.Instant(c.Heartbeat)
 }
 
 // migrationOf reads group.consumer.migration.policy.

@@ -15,7 +15,7 @@ import (
 
 // DescribeConfigs (32), versions 1-4.
 //
-// Each setting of a topic, of this broker, or of the cluster's default, with
+// Each setting of a topic, of a group, of this broker, or of the cluster's default, with
 // the layer that its value came from, its synonyms and its documentation
 // (KIP-226, KIP-569). A topic that does not exist is
 // UNKNOWN_TOPIC_OR_PARTITION; another broker's settings, or a resource type
@@ -61,6 +61,12 @@ func (b *Broker) describeResource(img *metadata.Image, t kmsg.ConfigResourceType
 			return nil, protocol.CodeInvalidRequest, fmt.Sprintf("this is broker %d, asked for broker %s", b.config.NodeID, name)
 		}
 		return b.config.DescribeBroker(dynamic), protocol.CodeNone, ""
+	}
+	if t == resourceGroup {
+		if name == "" {
+			return nil, protocol.CodeInvalidRequest, "Group name must not be empty"
+		}
+		return b.config.DescribeGroup(dynamic, img.Config(metadata.GroupResource, name)), protocol.CodeNone, ""
 	}
 	return nil, protocol.CodeInvalidRequest, fmt.Sprintf("resource type %d has no settings here", int8(t))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/protocol"
 	"github.com/tidemark/tidemark/protocol/server"
 )
@@ -19,8 +20,8 @@ const (
 // ListConfigResources (74), versions 0-1.
 //
 // The names of what has settings (KIP-1142): all topics, and all brokers once as
-// such and once for their loggers. Groups and client metrics have no settings of
-// their own here. Version 0 asks for client metrics only; no types in version 1
+// such and once for their loggers, and the groups that have settings of their own.
+// Client metrics have none here. Version 0 asks for client metrics only; no types in version 1
 // asks for all. A type that Kafka doesn't list is UNSUPPORTED_VERSION.
 func (b *Broker) handleListConfigResources(r *server.Request) {
 	req := r.Msg.(*kmsg.ListConfigResourcesRequest)
@@ -56,7 +57,13 @@ func (b *Broker) handleListConfigResources(r *server.Request) {
 			for _, br := range img.Brokers() {
 				add(strconv.Itoa(int(br.ID)))
 			}
-		case resourceClientMetrics, resourceGroup:
+		case resourceGroup:
+			for res := range img.ConfigResources() {
+				if res.Type == metadata.GroupResource {
+					add(res.Name)
+				}
+			}
+		case resourceClientMetrics:
 		default:
 			resp.ErrorCode, resp.ConfigResources = protocol.CodeUnsupportedVersion, nil
 			r.Reply(resp)

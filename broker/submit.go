@@ -24,7 +24,7 @@ func (b *Broker) submit(cmd controller.Command, done completion) {
 // handleForward passes an admin request to the controller and answers with what
 // it says. The response says of itself what went wrong, so an error needs no
 // word of ours. Serves CreateTopics (19), DeleteTopics (20), AlterConfigs (33),
-// CreatePartitions (37), ElectLeaders (43), IncrementalAlterConfigs (44),
+// CreatePartitions (37), ElectLeaders (43), IncrementalAlterConfigs (44), AlterClientQuotas (49),
 // AlterPartitionReassignments (45), UpdateFeatures (57), UnregisterBroker (64),
 // AddRaftVoter (80) and RemoveRaftVoter (81), whose rules stand in package
 // controller.

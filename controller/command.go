@@ -10,7 +10,7 @@ import (
 // the reply was given and never written to.
 type Command struct {
 	// Request is one of CreateTopics, DeleteTopics, CreatePartitions,
-	// AlterConfigs, IncrementalAlterConfigs, ElectLeaders,
+	// AlterConfigs, IncrementalAlterConfigs, AlterClientQuotas, ElectLeaders,
 	// AlterPartitionAssignments, AlterPartition, UpdateFeatures,
 	// BrokerRegistration, BrokerHeartbeat, UnregisterBroker,
 	// AllocateProducerIDs. It is nil with Hints or Damage, which are not answered.

@@ -81,6 +81,8 @@ type ConfigRules interface {
 	// or of the cluster's default if clusterDefault is set. changed lists the
 	// keys that the command sets or removes, sorted.
 	CheckBroker(clusterDefault bool, settings map[string]string, changed []string) error
+	// CheckGroup says what is wrong with all settings of one consumer group.
+	CheckGroup(settings map[string]string) error
 	// IsList reports whether key takes a comma separated list, so that APPEND
 	// and SUBTRACT make sense.
 	IsList(t metadata.ResourceType, key string) bool

@@ -210,6 +210,12 @@ func (c *Controller) checkResource(view *metadata.Image, res metadata.Resource) 
 		}
 		return apiError{}
 	}
+	if res.Type == metadata.GroupResource { // it need not exist
+		if res.Name == "" {
+			return apiError{codeInvalidRequest, "Default group resources are not allowed."}
+		}
+		return apiError{}
+	}
 	return apiError{codeInvalidRequest, fmt.Sprintf("resource type %d has no settings that can be altered here", res.Type)}
 }
 
@@ -225,13 +231,8 @@ func (c *Controller) configUnit(view *metadata.Image, res metadata.Resource, nex
 	if _, kept := next[keyMinISR]; c.pins(res) && touched[keyMinISR] && !kept {
 		return nil, apiError{codeInvalidConfig, "the cluster's " + keyMinISR + " can be altered, not removed"}
 	}
-	if res.Type == metadata.TopicResource {
-		if err := c.config.Rules.CheckTopic(next); err != nil {
-			return nil, apiError{codeInvalidConfig, err.Error()}
-		}
-	} else if err := c.config.Rules.CheckBroker(res.Name == "", next, keys); err != nil {
-		// For a broker's settings Kafka says INVALID_REQUEST, also of a bad value.
-		return nil, apiError{codeInvalidRequest, err.Error()}
+	if e := c.checkSettings(res, next, keys); e.failed() {
+		return nil, e
 	}
 	old := view.Config(res.Type, res.Name)
 	var unit []metadata.Record
@@ -257,6 +258,27 @@ func (c *Controller) configUnit(view *metadata.Image, res metadata.Resource, nex
 		}
 	}
 	return unit, apiError{}
+}
+
+// checkSettings says what is wrong with the settings of a resource, of which the
+// changed keys differ from what it has.
+func (c *Controller) checkSettings(res metadata.Resource, next map[string]string, changed []string) apiError {
+	switch res.Type {
+	case metadata.TopicResource:
+		if err := c.config.Rules.CheckTopic(next); err != nil {
+			return apiError{codeInvalidConfig, err.Error()}
+		}
+	case metadata.GroupResource:
+		if err := c.config.Rules.CheckGroup(next); err != nil {
+			return apiError{codeInvalidConfig, err.Error()}
+		}
+	default:
+		if err := c.config.Rules.CheckBroker(res.Name == "", next, changed); err != nil {
+			// For a broker's settings Kafka says INVALID_REQUEST, also of a bad value.
+			return apiError{codeInvalidRequest, err.Error()}
+		}
+	}
+	return apiError{}
 }
 
 // clearELR empties the eligible leaders of the topics that a changed

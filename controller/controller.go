@@ -131,6 +131,8 @@ func (c *Controller) dispatch(now model.Now, view *metadata.Image, cmd Command) 
 		return c.alterConfigs(view, req)
 	case *kmsg.IncrementalAlterConfigsRequest:
 		return c.incrementalAlterConfigs(view, req)
+	case *kmsg.AlterClientQuotasRequest:
+		return c.alterClientQuotas(view, req)
 	case *kmsg.ElectLeadersRequest:
 		return c.electLeaders(view, req)
 	case *kmsg.AlterPartitionAssignmentsRequest:

@@ -69,6 +69,8 @@ func ErrorReply(req kmsg.Request, code int16, message string) kmsg.Response {
 		return failAlterConfigs(req, e)
 	case *kmsg.IncrementalAlterConfigsRequest:
 		return failIncrementalAlterConfigs(req, e)
+	case *kmsg.AlterClientQuotasRequest:
+		return failAlterClientQuotas(req, e)
 	case *kmsg.ElectLeadersRequest:
 		return failElectLeaders(req, e)
 	case *kmsg.AlterPartitionAssignmentsRequest:

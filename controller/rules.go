@@ -32,6 +32,11 @@ func (r brokerRules) CheckBroker(clusterDefault bool, settings map[string]string
 	return nil
 }
 
+// CheckGroup implements ConfigRules.
+func (r brokerRules) CheckGroup(settings map[string]string) error {
+	return r.broker.ValidateGroupSet(settings)
+}
+
 // IsList implements ConfigRules.
 func (r brokerRules) IsList(t metadata.ResourceType, key string) bool {
 	k := lookup(t, key)
@@ -48,8 +53,11 @@ func (r brokerRules) Default(t metadata.ResourceType, key string) (string, bool)
 }
 
 func lookup(t metadata.ResourceType, key string) *config.Key {
-	if t == metadata.TopicResource {
+	switch t {
+	case metadata.TopicResource:
 		return config.LookupTopic(key)
+	case metadata.GroupResource:
+		return config.LookupGroup(key)
 	}
 	return config.LookupBroker(key)
 }

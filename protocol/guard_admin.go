@@ -24,6 +24,10 @@ const (
 	sizeAlterISRTopic    = int(unsafe.Sizeof(kmsg.AlterPartitionRequestTopic{}))
 	sizeAlterISRPart     = int(unsafe.Sizeof(kmsg.AlterPartitionRequestTopicPartition{}))
 	sizeAlterISRMember   = int(unsafe.Sizeof(kmsg.AlterPartitionRequestTopicPartitionNewEpochISR{}))
+	sizeQuotaComponent   = int(unsafe.Sizeof(kmsg.DescribeClientQuotasRequestComponent{}))
+	sizeQuotaEntry       = int(unsafe.Sizeof(kmsg.AlterClientQuotasRequestEntry{}))
+	sizeQuotaEntity      = int(unsafe.Sizeof(kmsg.AlterClientQuotasRequestEntryEntity{}))
+	sizeQuotaOp          = int(unsafe.Sizeof(kmsg.AlterClientQuotasRequestEntryOp{}))
 	sizeRegListener      = int(unsafe.Sizeof(kmsg.BrokerRegistrationRequestListener{}))
 	sizeRegFeature       = int(unsafe.Sizeof(kmsg.BrokerRegistrationRequestFeature{}))
 )
@@ -90,6 +94,35 @@ func guardAlterConfigs(w *walk, incremental bool) {
 				w.skip(1) // operation
 			}
 			w.nullStr()
+			w.tags(0)
+		}
+		w.tags(0)
+	}
+	w.skip(1) // validate only
+	w.tags(0)
+}
+
+func guardDescribeClientQuotas(w *walk) {
+	for n := w.array(sizeQuotaComponent); n > 0 && w.err == nil; n-- {
+		w.str()
+		w.skip(1) // match type
+		w.nullStr()
+		w.tags(0)
+	}
+	w.skip(1) // strict
+	w.tags(0)
+}
+
+func guardAlterClientQuotas(w *walk) {
+	for n := w.array(sizeQuotaEntry); n > 0 && w.err == nil; n-- {
+		for p := w.array(sizeQuotaEntity); p > 0 && w.err == nil; p-- {
+			w.str()
+			w.nullStr()
+			w.tags(0)
+		}
+		for o := w.array(sizeQuotaOp); o > 0 && w.err == nil; o-- {
+			w.str()
+			w.skip(8 + 1) // value, remove
 			w.tags(0)
 		}
 		w.tags(0)

@@ -62,6 +62,10 @@ func guardRequest(w *walk, key, v int16) bool {
 		guardAlterConfigs(w, false)
 	case KeyIncrementalAlterConfigs:
 		guardAlterConfigs(w, true)
+	case KeyDescribeClientQuotas:
+		guardDescribeClientQuotas(w)
+	case KeyAlterClientQuotas:
+		guardAlterClientQuotas(w)
 	case KeyDescribeLogDirs:
 		guardDescribeLogDirs(w)
 	case KeyCreatePartitions:

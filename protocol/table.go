@@ -30,6 +30,8 @@ const (
 	KeyDeleteGroups            int16 = 42
 	KeyElectLeaders            int16 = 43
 	KeyIncrementalAlterConfigs int16 = 44
+	KeyDescribeClientQuotas    int16 = 48
+	KeyAlterClientQuotas       int16 = 49
 	KeyAlterReassignments      int16 = 45
 	KeyListReassignments       int16 = 46
 	KeyOffsetDelete            int16 = 47
@@ -145,6 +147,14 @@ var table = [...]API{
 	KeyListReassignments: {
 		Key: KeyListReassignments, Name: "ListPartitionReassignments", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker | OnController,
 	},
+	KeyDescribeClientQuotas: {
+		Key: KeyDescribeClientQuotas, Name: "DescribeClientQuotas", Min: 0, Max: 1, ServedMin: 0, Flexible: 1, Class: ClassMetadata, Scope: OnBroker | OnController,
+		Notes: "Quotas are stored and shown; requests are not slowed down by them yet.",
+	},
+	KeyAlterClientQuotas: {
+		Key: KeyAlterClientQuotas, Name: "AlterClientQuotas", Min: 0, Max: 1, ServedMin: 0, Flexible: 1, Class: ClassAdmin, Scope: OnBroker | OnController,
+		Notes: "As DescribeClientQuotas. An address has to be a number, not a name to look up.",
+	},
 	KeyOffsetDelete: {
 		Key: KeyOffsetDelete, Name: "OffsetDelete", Min: 0, Max: 0, ServedMin: 0, Flexible: NeverFlexible, Class: ClassGroup, Scope: OnBroker,
 	},
@@ -183,7 +193,7 @@ var table = [...]API{
 	},
 	KeyListConfigResources: {
 		Key: KeyListConfigResources, Name: "ListConfigResources", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,
-		Notes: "Topics and brokers. Groups and client metrics have no settings of their own, so none are listed.",
+		Notes: "Topics, brokers, and groups that have settings of their own. Client metrics have none, so none are listed.",
 	},
 	KeyDescribeTopicPartitions: {
 		Key: KeyDescribeTopicPartitions, Name: "DescribeTopicPartitions", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,

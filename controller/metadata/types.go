@@ -53,6 +53,11 @@ type ResourceType int8
 const (
 	TopicResource  ResourceType = 2
 	BrokerResource ResourceType = 4
+	GroupResource  ResourceType = 32
+	// QuotaResource is the client quotas of one entity, whose Key is its name. It is
+	// no resource of the protocol, which has requests of their own for quotas; the
+	// number is none that Kafka uses.
+	QuotaResource ResourceType = 100
 )
 
 // Resource names the owner of dynamic settings. BrokerResource with an empty

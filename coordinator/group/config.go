@@ -36,6 +36,10 @@ type Config struct {
 	// Migration is which way groups with members may change between the protocols:
 	// group.consumer.migration.policy.
 	Migration Migration
+	// Settings returns the session timeout and the heartbeat interval of members of
+	// one group whose coordinator assigns: its own if it has any, else
+	// ConsumerSession and ConsumerHeartbeat. nil: no group has.
+	Settings func(group string) (session, heartbeat model.Instant)
 	// Topics returns the topics as this broker knows them now. It is called in
 	// the partition's loop.
 	Topics func() consumer.Topics
@@ -55,5 +59,13 @@ const (
 	// batchRecordsMax bounds the tombstones of one batch.
 	batchRecordsMax = 2_000
 )
+
+// settings are the session timeout and the heartbeat interval in a group.
+func (c *Config) settings(group string) (session, heartbeat model.Instant) {
+	if c.Settings == nil {
+		return c.ConsumerSession, c.ConsumerHeartbeat
+	}
+	return c.Settings(group)
+}
 
 const nanosPerMilli = model.Instant(1e6)

@@ -200,7 +200,8 @@ func (m *Machine) beaten(now model.Now, w *coordinator.Write, t *beating, code C
 func (m *Machine) heartbeatResponse(group, member string, o *consumer.Outcome) *kmsg.ConsumerGroupHeartbeatResponse {
 	resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()
 	resp.MemberID, resp.MemberEpoch = &member, o.Epoch
-	resp.HeartbeatIntervalMillis = int32(m.cfg.ConsumerHeartbeat / nanosPerMilli)
+	_, interval := m.cfg.settings(group)
+	resp.HeartbeatIntervalMillis = int32(interval / nanosPerMilli)
 	if o.Epoch >= 0 && o.Tell {
 		a := kmsg.NewConsumerGroupHeartbeatResponseAssignment()
 		for _, t := range byTopic(o.Assigned) {
@@ -289,11 +290,12 @@ func (m *Machine) armPeer(now model.Now, g *group, id string) {
 }
 
 // peerSession is how long a member may not be heard of.
-func (m *Machine) peerSession(_ *group, mem *consumer.Member) model.Instant {
+func (m *Machine) peerSession(g *group, mem *consumer.Member) model.Instant {
 	if mem.Classic != nil {
 		return model.Instant(mem.Classic.SessionTimeoutMs) * nanosPerMilli
 	}
-	return m.cfg.ConsumerSession
+	session, _ := m.cfg.settings(g.id)
+	return session
 }
 
 func (m *Machine) stopPeer(g *group, id string) {

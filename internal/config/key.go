@@ -79,6 +79,7 @@ type Scope uint8
 const (
 	ScopeBroker Scope = iota
 	ScopeTopic
+	ScopeGroup
 )
 
 // Source says which layer a value in force came from. The numbers are those of
@@ -92,6 +93,7 @@ const (
 	SourceCluster Source = 3 // set dynamically for all brokers
 	SourceStatic  Source = 4 // file, environment or flag
 	SourceDefault Source = 5 // built in
+	SourceGroup   Source = 8 // set on the group
 )
 
 // Synonym is a broker key that supplies a topic key's value when the topic sets
@@ -130,6 +132,7 @@ type Key struct {
 
 	broker func(*Broker) any // where the parsed value goes; nil if ignored
 	topic  func(*Topic) any
+	group  func(*Group) any
 }
 
 // Own reports whether the key is Tidemark's, not Kafka's.

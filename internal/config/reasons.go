@@ -17,7 +17,7 @@ const (
 	noSASL        = "this version serves plaintext listeners only"
 	noTLS         = "this version serves plaintext listeners only"
 	noTokens      = "this version has no delegation tokens"
-	noQuotas      = "this version has no client quotas"
+	noQuotas      = "client quotas are stored and shown, and slow nothing down yet"
 	noAuthz       = "this version has no access control lists"
 	noJMX         = "metrics are served over HTTP (tidemark.http.listen), not by JMX"
 	noTelemetry   = "client telemetry is not collected"

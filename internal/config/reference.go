@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,7 @@ func WriteReference(w io.Writer, effect func(*Key) Effect) error {
 		{"Tidemark's own", BrokerKeys(), func(k *Key) bool { return k.Own() }},
 		{"Of a node", BrokerKeys(), func(k *Key) bool { return !k.Own() && effect(k) != NoEffect }},
 		{"Of a topic", TopicKeys(), func(k *Key) bool { return effect(k) != NoEffect }},
+		{"Of a consumer group", GroupKeys(), func(k *Key) bool { return effect(k) != NoEffect }},
 	} {
 		if err := writeKeys(w, part.title, part.keys, part.want, effect); err != nil {
 			return err
@@ -38,7 +40,7 @@ func WriteReference(w io.Writer, effect func(*Key) Effect) error {
 	if _, err := fmt.Fprint(w, "\n## Accepted and ignored\n\n| name | of | why |\n|---|---|---|\n"); err != nil {
 		return err
 	}
-	for _, k := range append(BrokerKeys(), TopicKeys()...) {
+	for _, k := range slices.Concat(BrokerKeys(), TopicKeys(), GroupKeys()) {
 		if effect(&k) != NoEffect || k.Internal {
 			continue
 		}
@@ -51,8 +53,11 @@ func WriteReference(w io.Writer, effect func(*Key) Effect) error {
 
 // String returns the word for where a key may be set.
 func (s Scope) String() string {
-	if s == ScopeTopic {
+	switch s {
+	case ScopeTopic:
 		return "topic"
+	case ScopeGroup:
+		return "group"
 	}
 	return "node"
 }
@@ -80,7 +85,7 @@ func writeKeys(w io.Writer, title string, keys []Key, want func(*Key) bool, effe
 // those that are defaults of topics are looked at while it runs.
 func (k *Key) changes() string {
 	switch {
-	case k.Scope == ScopeTopic:
+	case k.Scope != ScopeBroker:
 		return "any time"
 	case k.Update == ReadOnly || len(k.defaultOf()) == 0:
 		return "at a start"

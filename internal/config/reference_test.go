@@ -86,6 +86,10 @@ func (u *usage) effect(k *Key) Effect {
 		var topic Topic
 		return u.of(fieldAt(reflect.ValueOf(&topic).Elem(), "", k.topic(&topic)))
 	}
+	if k.Scope == ScopeGroup {
+		var group Group
+		return u.of(fieldAt(reflect.ValueOf(&group).Elem(), "", k.group(&group)))
+	}
 	var broker Broker
 	at := k.broker(&broker)
 	if at != nil {
