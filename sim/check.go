@@ -87,7 +87,7 @@ func (n *node) replica(hosted *host.Hosted) *replica {
 	r := n.seen[hosted]
 	if r == nil {
 		n.m.replicas = slices.DeleteFunc(n.m.replicas, func(r *replica) bool {
-			return r.removed && r.part.id == hosted.ID() && r.host != hosted
+			return r.left && r.part.id == hosted.ID() && r.host != hosted
 		})
 		r = n.m.replica(n.world.h.part(hosted.ID(), hosted.TopicPartition()))
 		n.seen[hosted], r.host, r.state, r.online = r, hosted, nil, false

@@ -203,7 +203,7 @@ func TestHitOfANewReplica(t *testing.T) {
 	m := w.machines[0]
 	p := w.h.part(model.TopicIDPartition{Partition: 1}, model.TopicPartition{Topic: "d0", Partition: 1})
 	old := m.replica(p)
-	old.removed = true
+	old.left = true
 	m.hit(partDir(p.tp) + "/00000000000000000000.log")
 	m.replicas = nil
 	if r := m.replica(p); old.hit || !r.hit {

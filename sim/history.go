@@ -122,9 +122,9 @@ type replica struct {
 	holed bool
 	// wiped: its directory was taken away, and it has not been made anew.
 	wiped bool
-	// removed: it was taken out of the assignment; a log that comes after is
-	// another.
-	removed bool
+	// removed: it was taken out of the assignment. left: its broker has heard so; a
+	// log that comes after is another.
+	removed, left bool
 	// frozen is the incarnation in which an fsync of its log failed; its durable
 	// end can't rise there.
 	frozen int

@@ -159,11 +159,11 @@ func (m *machine) hit(path string) {
 	m.newHit[tp] = true
 }
 
-// at finds a replica by the partition's name. One that was taken out of the
-// assignment is over: the next in its directory is another.
+// at finds a replica by the partition's name. One whose broker has heard that it
+// is taken out of the assignment is over: the next in its directory is another.
 func (m *machine) at(tp model.TopicPartition) *replica {
 	for _, r := range m.replicas {
-		if r.tp == tp && !r.part.gone && !r.removed {
+		if r.tp == tp && !r.part.gone && !r.left {
 			return r
 		}
 	}

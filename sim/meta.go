@@ -37,11 +37,22 @@ func (n *node) takeImages() {
 	for _, img := range images {
 		n.world.meta.see(n, img)
 		for _, r := range n.m.replicas {
-			if reg := img.PartitionByID(r.part.id); reg != nil {
-				r.told(min(minISR(img, r.tp.Topic), len(reg.Replicas)))
-			}
+			r.hears(img, n.followed)
 		}
 	}
+}
+
+// hears is told what a replica's broker hears of it; newest: nobody knows more.
+// What is out of the assignment goes, and does not come back with it; one whose
+// broker missed that stays.
+func (r *replica) hears(img *metadata.Image, newest bool) {
+	reg := img.PartitionByID(r.part.id)
+	if reg == nil || !reg.HasReplica(r.m.id) {
+		r.left = true
+		return
+	}
+	r.removed = r.removed && (r.left || !newest)
+	r.told(min(minISR(img, r.tp.Topic), len(reg.Replicas)))
 }
 
 // see takes over an image of a node.

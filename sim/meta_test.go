@@ -55,3 +55,42 @@ func TestWhoMayHaveJoined(t *testing.T) {
 		}
 	}
 }
+
+// A log is over once its own broker has heard that it is out of the assignment, not
+// when others have: one that misses it goes on with what it has.
+func TestReplicaThatWasTakenOut(t *testing.T) {
+	type ids = []model.BrokerID
+	id := model.TopicIDPartition{TopicID: model.TopicID{7}}
+	assigned := func(replicas ids) *metadata.Image {
+		img, _, err := metadata.Apply(metadata.Empty(), model.OffsetAndEpoch{}, []metadata.Record{
+			&metadata.TopicRecord{ID: id.TopicID, Name: "d0"},
+			&metadata.PartitionRecord{TopicID: id.TopicID, PartitionRegistration: metadata.PartitionRegistration{
+				Replicas: replicas, Directories: make([]metadata.DirectoryID, len(replicas)), ISR: replicas[:1], Leader: replicas[0],
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return img
+	}
+	for name, c := range map[string]struct {
+		heard         []ids
+		newest        bool
+		left, removed bool
+	}{
+		"has not heard":             {[]ids{{1, 2}}, false, false, true},
+		"has heard":                 {[]ids{{1}}, true, true, true},
+		"has heard, and is back":    {[]ids{{1}, {1, 2}}, true, true, true},
+		"is back, and hears of all": {[]ids{{1, 2}}, true, false, false},
+	} {
+		w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+		r := w.machines[1].replica(w.h.part(id, model.TopicPartition{Topic: "d0"}))
+		r.removed = true
+		for _, replicas := range c.heard {
+			r.hears(assigned(replicas), c.newest)
+		}
+		if r.left != c.left || r.removed != c.removed {
+			t.Errorf("%s: left %v, removed %v", name, r.left, r.removed)
+		}
+	}
+}
