@@ -18,11 +18,13 @@ import (
 )
 
 // recoverTopics tells a controller whose log is damaged which topics the
-// directories hold, by their partition.metadata. Two topics of one name cannot
+// directories hold, by their partition.metadata; what was never written to may have
+// none, and belongs to the topic of its name. Two topics of one name cannot
 // both be right; the one found first stays and the other's directories are set
 // aside when the partitions are loaded.
 func (b *Broker) recoverTopics() []quorum.RecoveredTopic {
 	found := make(map[string]*quorum.RecoveredTopic)
+	var nameless []model.TopicPartition
 	for _, d := range b.dirs.All() {
 		if !d.Online() {
 			continue
@@ -38,6 +40,9 @@ func (b *Broker) recoverTopics() []quorum.RecoveredTopic {
 				continue
 			}
 			meta, ok, err := checkpoint.ReadPartitionMetadata(b.fs, filepath.Join(d.Path(), name, checkpoint.PartitionMetadataFile))
+			if err == nil && !ok && b.holdsNothing(filepath.Join(d.Path(), name)) {
+				nameless = append(nameless, tp)
+			}
 			if err != nil || !ok {
 				continue
 			}
@@ -46,10 +51,14 @@ func (b *Broker) recoverTopics() []quorum.RecoveredTopic {
 				t = &quorum.RecoveredTopic{Name: tp.Topic, ID: meta.TopicID, Configs: b.importedConfigs(imported, tp.Topic, meta.TopicID)}
 				found[tp.Topic] = t
 			}
-			if i, known := slices.BinarySearch(t.Partitions, tp.Partition); t.ID == meta.TopicID && !known {
-				t.Partitions = slices.Insert(t.Partitions, i, tp.Partition)
-				t.LeaderEpochs = slices.Insert(t.LeaderEpochs, i, b.lastEpoch(filepath.Join(d.Path(), name)))
+			if t.ID == meta.TopicID {
+				addRecovered(t, tp.Partition, b.lastEpoch(filepath.Join(d.Path(), name)))
 			}
+		}
+	}
+	for _, tp := range nameless {
+		if t := found[tp.Topic]; t != nil {
+			addRecovered(t, tp.Partition, 0)
 		}
 	}
 	out := make([]quorum.RecoveredTopic, 0, len(found))
@@ -58,6 +67,29 @@ func (b *Broker) recoverTopics() []quorum.RecoveredTopic {
 	}
 	slices.SortFunc(out, func(a, b quorum.RecoveredTopic) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// addRecovered adds a partition that is not known yet, in order.
+func addRecovered(t *quorum.RecoveredTopic, partition int32, epoch model.LeaderEpoch) {
+	if i, known := slices.BinarySearch(t.Partitions, partition); !known {
+		t.Partitions = slices.Insert(t.Partitions, i, partition)
+		t.LeaderEpochs = slices.Insert(t.LeaderEpochs, i, epoch)
+	}
+}
+
+// holdsNothing says whether a partition's directory holds no byte of a log.
+func (b *Broker) holdsNothing(dir string) bool {
+	names, err := b.fs.List(dir)
+	if err != nil {
+		return false
+	}
+	for _, name := range names {
+		info, err := b.fs.Stat(filepath.Join(dir, name))
+		if err != nil || filepath.Ext(name) == ".log" && info.Size > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // lastEpoch returns the highest leader epoch that a partition's epoch file

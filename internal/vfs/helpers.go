@@ -72,28 +72,11 @@ func write(fs FS, name string, data []byte) (File, error) {
 	return f, nil
 }
 
-// WriteFile makes a file. A crash may leave any part of it, or nothing, until
-// SyncFile has returned.
+// WriteFile makes a file. A crash may leave any part of it, or nothing.
 func WriteFile(fs FS, name string, data []byte) error {
 	f, err := write(fs, name, data)
 	if err != nil {
 		return err
 	}
 	return f.Close()
-}
-
-// SyncFile makes a file durable, and then the names in its directory.
-func SyncFile(fs FS, name string) error {
-	f, err := fs.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		_ = f.Close()
-		return fmt.Errorf("sync %s: %w", name, err)
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return fs.SyncDir(filepath.Dir(name))
 }

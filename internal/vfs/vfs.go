@@ -35,6 +35,9 @@ type FS interface {
 	// file that has it, in one step as seen by any reader.
 	Rename(oldName, newName string) error
 
+	// Mkdir makes a directory in one that is there; os.ErrExist if its name is taken.
+	Mkdir(name string, perm os.FileMode) error
+
 	// MkdirAll makes a directory and its missing parents.
 	MkdirAll(name string, perm os.FileMode) error
 

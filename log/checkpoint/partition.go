@@ -33,16 +33,9 @@ func WritePartitionMetadata(fs vfs.FS, path string, p PartitionMetadata) error {
 }
 
 // PutPartitionMetadata writes a PartitionMetadataFile in a directory that was
-// just made. It is neither atomic nor durable: SyncPartitionMetadata makes it so,
-// before the partition's first append.
+// just made. It is neither atomic nor durable.
 func PutPartitionMetadata(fs vfs.FS, path string, p PartitionMetadata) error {
 	return vfs.WriteFile(fs, path, EncodePartitionMetadata(p))
-}
-
-// SyncPartitionMetadata makes a PartitionMetadataFile durable, with all names in
-// its directory.
-func SyncPartitionMetadata(fs vfs.FS, path string) error {
-	return vfs.SyncFile(fs, path)
 }
 
 // DecodePartitionMetadata reads the text of a PartitionMetadataFile.

@@ -29,10 +29,7 @@ func world(t testing.TB) *memfs.FS {
 		t.Fatal(err)
 	}
 	text := []byte(strings.Repeat("0123456789", 100))
-	if err := vfs.WriteFile(disk, segment, text); err != nil {
-		t.Fatal(err)
-	}
-	for _, err := range []error{vfs.SyncFile(disk, segment), disk.SyncDir("/data"), disk.SyncDir("/")} {
+	for _, err := range []error{vfs.WriteFileAtomic(disk, segment, text), disk.SyncDir("/data"), disk.SyncDir("/")} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,13 +124,13 @@ func (p *pass) run() error {
 	if err := p.readEpochs(); err != nil {
 		return err
 	}
-	if err := p.metadata(); err != nil {
-		return err
-	}
 	for i := range p.bases {
 		if err := p.segment(i); err != nil {
 			return err
 		}
+	}
+	if err := p.metadata(); err != nil {
+		return err
 	}
 	r := p.report
 	r.Segments = len(p.bases)
@@ -148,8 +148,8 @@ func (p *pass) run() error {
 	return nil
 }
 
-// metadata checks partition.metadata. A directory of Kafka's before 2.8, or of a
-// partition that was being made, has none.
+// metadata checks partition.metadata. A directory of Kafka's before 2.8 has none, nor
+// has one that was never written to.
 func (p *pass) metadata() error {
 	const file = checkpoint.PartitionMetadataFile
 	_, ok, err := checkpoint.ReadPartitionMetadata(p.fs, p.path(file))
@@ -159,7 +159,7 @@ func (p *pass) metadata() error {
 		p.found.add(Derived, file, -1, model.NoOffset, "%v", bad)
 	case err != nil:
 		return err
-	case !ok && p.report.Partition.Topic != metadataTopic:
+	case !ok && p.report.Batches > 0 && p.report.Partition.Topic != metadataTopic:
 		p.found.add(Note, file, -1, model.NoOffset, "missing or empty: the topic's id is not known")
 	}
 	return nil

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -144,7 +146,16 @@ func (m *ReplicaManager) createIn(mk *making) {
 	if mk.again {
 		m.createAgain(mk)
 	} else {
-		m.parallel(createWorkers, len(mk.parts), func(i int) { mk.plogs[i], mk.errs[i] = m.createLog(d, mk.parts[i]) })
+		// One directory of each topic says at once whose it is: the others get their
+		// partition.metadata before their first append, and are told by their names
+		// until then.
+		named := make([]bool, len(mk.parts))
+		topics := make(map[model.TopicID]bool)
+		for i, h := range mk.parts {
+			named[i] = !topics[h.id.TopicID]
+			topics[h.id.TopicID] = true
+		}
+		m.parallel(createWorkers, len(mk.parts), func(i int) { mk.plogs[i], mk.errs[i] = m.createLog(d, mk.parts[i], named[i]) })
 	}
 	var ids []model.TopicIDPartition
 	for i, h := range mk.parts {
@@ -182,7 +193,7 @@ func (m *ReplicaManager) createAgain(mk *making) {
 	var err error
 	for i, h := range mk.parts {
 		if err == nil {
-			mk.plogs[i], err = m.createLog(mk.dir, h)
+			mk.plogs[i], err = m.createLog(mk.dir, h, true)
 		}
 		mk.errs[i] = err
 	}
@@ -207,33 +218,36 @@ func (m *ReplicaManager) unmake(d *Dir, h *Hosted) {
 
 // createLog makes one partition's directory and opens its empty log. Nothing is
 // left of one that it can't make.
-func (m *ReplicaManager) createLog(d *Dir, h *Hosted) (plog *log.Log, err error) {
-	name := log.DirName(h.tp)
-	dir := filepath.Join(d.path, name)
-	if _, err := d.fs.Stat(dir); err == nil {
+func (m *ReplicaManager) createLog(d *Dir, h *Hosted, named bool) (plog *log.Log, err error) {
+	dir := filepath.Join(d.path, log.DirName(h.tp))
+	if err := d.forget(h.tp); err != nil {
+		return nil, fmt.Errorf("checkpoints of an earlier %s: %w", h.tp, err)
+	}
+	err = d.fs.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
 		// A directory of that name that Load didn't take is another topic's; its
 		// bytes are not ours to open.
-		if _, err := m.rename(d, name, h.tp, log.StrayDirSuffix); err != nil {
+		if _, err := m.rename(d, log.DirName(h.tp), h.tp, log.StrayDirSuffix); err != nil {
 			return nil, fmt.Errorf("set aside %s: %w", dir, err)
 		}
 		if err := d.fs.SyncDir(d.path); err != nil {
 			return nil, err
 		}
+		err = d.fs.Mkdir(dir, 0o755)
 	}
-	if err := d.forget(h.tp); err != nil {
-		return nil, fmt.Errorf("checkpoints of an earlier %s: %w", h.tp, err)
+	if err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			m.unmake(d, h)
 		}
 	}()
-	if err := d.fs.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, checkpoint.PartitionMetadataFile)
-	if err := checkpoint.PutPartitionMetadata(d.fs, path, checkpoint.PartitionMetadata{TopicID: h.id.TopicID}); err != nil {
-		return nil, err
+	if named {
+		path := filepath.Join(dir, checkpoint.PartitionMetadataFile)
+		if err := checkpoint.PutPartitionMetadata(d.fs, path, checkpoint.PartitionMetadata{TopicID: h.id.TopicID}); err != nil {
+			return nil, err
+		}
 	}
 	plog, _, err = log.Open(log.Options{
 		FS: d.fs, Dir: dir, Fresh: true, Partition: h.tp, Config: logConfig(h.topic), Rand: m.rand(),
@@ -241,12 +255,6 @@ func (m *ReplicaManager) createLog(d *Dir, h *Hosted) (plog *log.Log, err error)
 		LowerRecoveryPoint: func(to model.Offset) error { return d.lowerRecoveryPoint(h.tp, to) }, Keep: h.keep,
 	})
 	return plog, err
-}
-
-// writeMetadata makes a partition directory's own identity durable.
-func (m *ReplicaManager) writeMetadata(d *Dir, name string, id model.TopicIDPartition) error {
-	path := filepath.Join(d.path, name, checkpoint.PartitionMetadataFile)
-	return checkpoint.WritePartitionMetadata(d.fs, path, checkpoint.PartitionMetadata{TopicID: id.TopicID})
 }
 
 // setAside renames the directory of a partition that this broker should not

@@ -25,7 +25,7 @@ import (
 // State of before.
 //
 // So does a partition's first append, which has to wait until the partition's
-// directory is durable; the append itself is then done in the loop.
+// directory says whose it is and is durable; the append itself is then done in the loop.
 
 // The states of a cutJob.
 const (
@@ -44,7 +44,7 @@ type cutJob struct {
 	// lowered is the recovery point that the log has in memory already: the State
 	// shows it before the file is written, so that no checkpoint raises it again.
 	lowered model.Offset
-	// establish: first the directory is made durable.
+	// establish: first the directory gets its partition.metadata and is made durable.
 	establish bool
 	state     atomic.Int32
 
@@ -100,7 +100,8 @@ func (j *cutJob) Run() {
 func (j *cutJob) run() error {
 	if j.establish && !mutant.On("host-first-append-early") {
 		path := filepath.Join(j.plog.Dir(), checkpoint.PartitionMetadataFile)
-		if err := checkpoint.SyncPartitionMetadata(j.h.dir.fs, path); err != nil {
+		id := checkpoint.PartitionMetadata{TopicID: j.h.id.TopicID}
+		if err := checkpoint.WritePartitionMetadata(j.h.dir.fs, path, id); err != nil {
 			return fmt.Errorf("make %s durable: %w", j.plog.Dir(), err)
 		}
 	}

@@ -1,10 +1,12 @@
 package host
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
 	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
 	"github.com/tidemark/tidemark/log/checkpoint"
 	"github.com/tidemark/tidemark/partition"
@@ -57,10 +59,15 @@ func TestFirstAppendWaitsForTheDirectory(t *testing.T) {
 // TestFirstAppendOnAFailingDisk: a partition whose directory can't be made
 // durable takes nothing.
 func TestFirstAppendOnAFailingDisk(t *testing.T) {
-	n, h := unestablished(t)
-	if err := n.disk.Remove("/data/t-0/" + checkpoint.PartitionMetadataFile); err != nil {
-		t.Fatal(err)
-	}
+	n := newNode(t)
+	n.firstAppends = true
+	bad := faultfs.NewToggle(faultfs.When(faultfs.And(faultfs.Under("/data/t-0"), faultfs.OpIn(faultfs.OpSync)), faultfs.EIO()))
+	n.fs = faultfs.Wrap(n.disk, bad)
+	n.start()
+	n.register()
+	n.create("t", 1)
+	h := n.m.Get("t", 0)
+	bad.On()
 	a := n.send(h, 1, batchOf(2, -1, 0))
 	n.flush["/data"].run()
 	n.rt.idle()
@@ -91,10 +98,44 @@ func TestPartitionThatWasNeverAppendedTo(t *testing.T) {
 			t.Errorf("%s: offline: %s", name, h.State().Reason)
 			continue
 		}
+		n.send(h, 1, batchOf(2, -1, 0))
+		n.flush["/data"].run()
+		n.rt.idle()
+		if end := h.State().LogEnd; end != 2 {
+			t.Errorf("%s: appended up to %d, want 2", name, end)
+		}
 		text, err := vfs.ReadFile(n.fs, filepath.Join(h.Dir(), "t-0", checkpoint.PartitionMetadataFile))
 		if err != nil || len(text) == 0 {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
+	}
+	// So it is if it never had a partition.metadata: only one of a topic has at first.
+	n := newNode(t)
+	n.firstAppends = true
+	n.start()
+	n.register()
+	n.create("t", 3)
+	n.send(n.m.Get("t", 1), 1, batchOf(2, -1, 0))
+	n.flushAll()
+	for p, want := range []bool{true, true, false} {
+		_, ok, err := checkpoint.ReadPartitionMetadata(n.disk, fmt.Sprintf("/data/t-%d/%s", p, checkpoint.PartitionMetadataFile))
+		if ok != want || err != nil {
+			t.Errorf("t-%d has its identity: %v, %v", p, ok, err)
+		}
+	}
+	for _, again := range []func(){n.stop, n.kill, n.power} {
+		again()
+		if sum := n.start(); sum.Loaded+sum.Created != 3 || sum.Offline+sum.Stray > 0 {
+			t.Errorf("%+v, want three loaded", sum)
+		}
+		n.register()
+	}
+	n.send(n.m.Get("t", 2), 1, batchOf(2, -1, 0))
+	n.flushAll()
+	n.kill()
+	n.start()
+	if end := n.m.Get("t", 2).State().LogEnd; end != 2 {
+		t.Errorf("the third partition ends at %d, want 2", end)
 	}
 	// One that holds records is another matter.
 	n, h := unestablished(t)

@@ -31,8 +31,8 @@ type foundDir struct {
 	name string
 	tp   model.TopicPartition
 	id   model.TopicIDPartition
-	// blank: it has no partition.metadata. A crash can leave that only while the
-	// partition is being created, when nothing has been appended.
+	// blank: it has no partition.metadata, which comes before the first append:
+	// nothing has been appended.
 	blank bool
 	// torn: its partition.metadata makes no sense.
 	torn bool
@@ -259,11 +259,6 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 	h := newHosted(m, f.id, f.tp)
 	h.dir = f.dir
 	h.topic = m.deps.Topic(m.image, f.tp.Topic)
-	if f.reason == "" && f.blank {
-		if err := m.writeMetadata(f.dir, f.name, f.id); err != nil {
-			f.reason = err.Error()
-		}
-	}
 	// Whatever happens to the log, its checkpoints are kept as they are.
 	kept := &State{RecoveryPoint: f.recovery}
 	kept.LogStart, kept.HighWatermark = f.start, f.highWatermark
@@ -303,6 +298,9 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 		}
 	}
 	m.hostOnline(h, plog, f.highWatermark, now)
+	if f.blank {
+		h.established.Store(false)
+	}
 	return h
 }
 

@@ -141,7 +141,7 @@ func (n *node) establish() {
 			continue
 		}
 		path := filepath.Join(h.plog.Dir(), checkpoint.PartitionMetadataFile)
-		h.established.Store(checkpoint.SyncPartitionMetadata(n.fs, path) == nil)
+		h.established.Store(checkpoint.WritePartitionMetadata(n.fs, path, checkpoint.PartitionMetadata{TopicID: h.id.TopicID}) == nil)
 	}
 }
 

@@ -86,6 +86,14 @@ func (fs *FS) Rename(oldName, newName string) error {
 	return fs.inner.Rename(oldName, newName)
 }
 
+// Mkdir makes a directory in one that is there.
+func (fs *FS) Mkdir(name string, perm os.FileMode) error {
+	if err := before(fs.inj, Op{Kind: OpMkdir, Path: name}); err != nil {
+		return err
+	}
+	return fs.inner.Mkdir(name, perm)
+}
+
 // MkdirAll makes a directory and its missing parents, as one operation.
 func (fs *FS) MkdirAll(name string, perm os.FileMode) error {
 	if err := before(fs.inj, Op{Kind: OpMkdir, Path: name}); err != nil {

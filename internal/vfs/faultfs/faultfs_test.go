@@ -283,7 +283,7 @@ func TestEveryOperationCanFail(t *testing.T) {
 	for op, err := range map[string]error{
 		"open": openErr, "create": createErr, "list": listErr, "stat": statErr, "lock": lockErr, "free": freeErr,
 		"read": readErr, "write": writeErr, "size": sizeErr, "truncate": f.Truncate(0), "allocate": f.Allocate(0, 1),
-		"remove": fs.Remove("a"), "removeall": fs.RemoveAll("a"), "rename": fs.Rename("a", "b"), "mkdir": fs.MkdirAll("d", 0),
+		"remove": fs.Remove("a"), "removeall": fs.RemoveAll("a"), "rename": fs.Rename("a", "b"), "mkdir": fs.Mkdir("d", 0), "mkdirall": fs.MkdirAll("d", 0),
 		"syncdir": fs.SyncDir("/"), "sync": f.Sync(), "syncdata": g.SyncData(), "close": g.Close(),
 	} {
 		if !errors.Is(err, syscall.EIO) {

@@ -242,7 +242,7 @@ func TestTheDeadAnswerNothing(t *testing.T) {
 		"open": openErr, "read": readErr, "write": writeErr, "size": sizeErr, "stat": statErr, "list": listErr,
 		"free": freeErr, "truncate": f.Truncate(0), "sync": f.Sync(), "syncData": f.SyncData(),
 		"allocate": f.Allocate(0, 1), "close": f.Close(), "unlock": lock.Close(), "remove": fs.Remove("a"),
-		"removeAll": fs.RemoveAll("a"), "rename": fs.Rename("a", "b"), "mkdir": fs.MkdirAll("d", 0), "syncDir": fs.SyncDir("/"),
+		"removeAll": fs.RemoveAll("a"), "rename": fs.Rename("a", "b"), "mkdir": fs.Mkdir("d", 0), "mkdirAll": fs.MkdirAll("d", 0), "syncDir": fs.SyncDir("/"),
 	} {
 		if !errors.Is(err, memfs.ErrDead) {
 			t.Errorf("%s: %v, want ErrDead", op, err)

@@ -183,6 +183,23 @@ func (fs *FS) Rename(oldName, newName string) error {
 	return nil
 }
 
+// Mkdir makes a directory in one that is there.
+func (fs *FS) Mkdir(name string, _ os.FileMode) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	dir, base, err := fs.parent("mkdir", name)
+	if err != nil {
+		return err
+	}
+	if dir.live[base] != nil {
+		return pathError("mkdir", name, syscall.EEXIST)
+	}
+	n := newDir()
+	n.modTime = fs.now()
+	fs.change(nameOp{kind: opCreate, dir: dir, name: base, node: n})
+	return nil
+}
+
 // MkdirAll makes a directory and its missing parents.
 func (fs *FS) MkdirAll(name string, _ os.FileMode) error {
 	fs.mu.Lock()

@@ -45,6 +45,9 @@ func (FS) RemoveAll(name string) error { return os.RemoveAll(name) }
 // Rename moves a name in one step.
 func (FS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
 
+// Mkdir makes a directory in one that is there.
+func (FS) Mkdir(name string, perm os.FileMode) error { return os.Mkdir(name, perm) }
+
 // MkdirAll makes a directory and its missing parents.
 func (FS) MkdirAll(name string, perm os.FileMode) error { return os.MkdirAll(name, perm) }
 

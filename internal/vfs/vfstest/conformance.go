@@ -255,7 +255,16 @@ func directories(e *env) {
 	e.ok(e.fs.MkdirAll(e.path("d", "e"), 0o755))
 	e.create("d/b", "1")
 	e.create("d/a", "2")
-	e.names("d", "a", "b", "e")
+	e.ok(e.fs.Mkdir(e.path("d", "c"), 0o755))
+	e.names("d", "a", "b", "c", "e")
+	for _, taken := range []string{"a", "c", "e"} {
+		e.is(e.fs.Mkdir(e.path("d", taken), 0o755), os.ErrExist)
+	}
+	e.is(e.fs.Mkdir(e.path("none", "x"), 0o755), os.ErrNotExist)
+	if err := e.fs.Mkdir(e.path("d", "a", "x"), 0o755); err == nil {
+		e.Error("made a directory in a file")
+	}
+	e.ok(e.fs.Remove(e.path("d", "c")))
 	info, err := e.fs.Stat(e.path("d"))
 	e.ok(err)
 	if !info.IsDir || info.Name != "d" || info.Size != 0 {
