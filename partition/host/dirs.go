@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"go.uber.org/zap"
@@ -52,6 +53,9 @@ type Dir struct {
 
 	meta    checkpoint.MetaProperties
 	hasMeta bool
+	// restore: meta.properties is to be written anew, because it was damaged or gone.
+	restore bool
+	damage  error // nil if it was gone
 	// virgin: there was neither meta.properties nor any partition's directory.
 	virgin bool
 	stop   log.Stop
@@ -171,23 +175,33 @@ func (d *Dir) open(o *DirOptions) error {
 	d.lock = lock
 	d.meta, d.hasMeta, err = checkpoint.ReadMetaProperties(o.FS, d.file(checkpoint.MetaPropertiesFile))
 	var bad *checkpoint.FormatError
-	if errors.As(err, &bad) {
-		return fmt.Errorf("%w: %w", ErrForeignDir, err)
-	}
-	if err != nil {
+	damaged := err
+	if err != nil && !errors.As(err, &bad) {
 		return err
 	}
 	names, err := o.FS.List(d.path)
 	if err != nil {
 		return err
 	}
-	d.virgin = !d.hasMeta
+	d.virgin = !d.hasMeta && damaged == nil
 	for _, name := range names {
 		// The metadata's own directory is not a past: a first start may have died
 		// between its bootstrap and the writing of meta.properties.
 		if tp, _, ok := log.ParseDirName(name); ok && tp.Topic != metadataTopic {
 			d.virgin = false
 		}
+	}
+	if d.hasMeta {
+		return nil
+	}
+	last, known := readRun(d.fs, d.file(runFile))
+	switch {
+	case known && last.hasMeta() && slices.ContainsFunc(names, isPartition):
+		d.meta, d.hasMeta, d.restore, d.damage, d.virgin = last.Meta, true, true, damaged, false
+		o.Logger.Error("meta.properties is damaged or gone; it is made anew from what the last process noted",
+			zap.String("dir", d.path), zap.Error(damaged))
+	case damaged != nil:
+		return fmt.Errorf("%w: %w", ErrForeignDir, damaged)
 	}
 	return nil
 }
@@ -197,6 +211,13 @@ func (d *Dir) open(o *DirOptions) error {
 // Kafka's offset checkpoints, with offsets that mean nothing. See
 // docs/formats/log-directory.md.
 const uncleanFile = ".tidemark_unclean"
+
+// isPartition says whether a name is that of a partition's directory, the metadata's
+// among them.
+func isPartition(name string) bool {
+	_, _, ok := log.ParseDirName(name)
+	return ok
+}
 
 // stopOf returns how one partition's log was left. One that the marker doesn't
 // speak for is looked at as strictly as after a kill: damage that was found once
@@ -270,6 +291,8 @@ func (d *Dir) begin(o *DirOptions) error {
 	}
 	if !d.hasMeta {
 		d.run.Draft = d.meta.DirectoryID
+	} else {
+		d.run.Meta = d.meta
 	}
 	// On a full disk the old record stays; what it proves can only be less. An id
 	// must stay what it is once anybody was told of it.
@@ -285,7 +308,10 @@ func (d *Dir) begin(o *DirOptions) error {
 	if !d.inventory.known && unreadable(d.fs, d.file(inventoryFile)) {
 		o.Kept.keepFile(d, d.file(inventoryFile), errNoRecord)
 	}
-	if d.hasMeta && noID {
+	if d.damage != nil {
+		o.Kept.keepFile(d, d.file(checkpoint.MetaPropertiesFile), d.damage)
+	}
+	if d.hasMeta && (noID || d.restore) {
 		return checkpoint.WriteMetaProperties(d.fs, d.file(checkpoint.MetaPropertiesFile), d.meta)
 	}
 	return nil
@@ -320,7 +346,7 @@ func (ds *Dirs) Claim(clusterID string) error {
 		}
 		d.hasMeta = true
 		d.runMu.Lock()
-		d.note(func(r *runRecord) { r.Draft = checkpoint.DirectoryID{} })
+		d.note(func(r *runRecord) { r.Draft, r.Meta = checkpoint.DirectoryID{}, d.meta })
 		d.runMu.Unlock()
 	}
 	if ds.Online() == 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/tidemark/tidemark/internal/model"
@@ -41,6 +42,14 @@ type runRecord struct {
 	// told, is taken up by the next under the same name. It does not stay, since
 	// somebody who wipes a directory may overlook this file.
 	Draft checkpoint.DirectoryID
+	// Meta is what meta.properties says, once it does. It counts if that is damaged or
+	// gone while the directory still holds something, so that it was not wiped.
+	Meta checkpoint.MetaProperties
+}
+
+// hasMeta says whether the record knows whose the directory is.
+func (r *runRecord) hasMeta() bool {
+	return r.Meta.ClusterID != "" && r.Meta.DirectoryID != (checkpoint.DirectoryID{})
 }
 
 type runJSON struct {
@@ -53,6 +62,25 @@ type runJSON struct {
 	Heartbeat   int64  `json:"heartbeat"`
 	Applied     int64  `json:"applied"`
 	Draft       string `json:"directoryId,omitempty"`
+	// Meta is the node's id, the directory's and the cluster's, in this order.
+	Meta []string `json:"meta,omitempty"`
+}
+
+// metaJSON and its inverse write a runRecord's Meta.
+func metaJSON(m checkpoint.MetaProperties) []string {
+	return []string{strconv.Itoa(int(m.NodeID)), m.DirectoryID.String(), m.ClusterID}
+}
+
+func metaOf(text []string) (m checkpoint.MetaProperties, ok bool) {
+	if len(text) != 3 {
+		return m, false
+	}
+	node, err := strconv.ParseInt(text[0], 10, 32)
+	id, err2 := base64.RawURLEncoding.Strict().DecodeString(text[1])
+	if err != nil || err2 != nil || len(id) != len(m.DirectoryID) {
+		return m, false
+	}
+	return checkpoint.MetaProperties{NodeID: model.BrokerID(node), DirectoryID: checkpoint.DirectoryID(id), ClusterID: text[2]}, true
 }
 
 // readRun reads a runFile. One that is missing or can't be read proves nothing.
@@ -77,6 +105,9 @@ func readRun(fs vfs.FS, path string) (runRecord, bool) {
 		}
 		r.Draft = checkpoint.DirectoryID(id)
 	}
+	if m, ok := metaOf(j.Meta); ok {
+		r.Meta = m
+	}
 	switch j.Stop {
 	case log.StopClean.String():
 		r.Stop = log.StopClean
@@ -93,6 +124,9 @@ func writeRun(fs vfs.FS, path string, r runRecord) error {
 	}
 	if r.Draft != (checkpoint.DirectoryID{}) {
 		j.Draft = r.Draft.String()
+	}
+	if r.hasMeta() {
+		j.Meta = metaJSON(r.Meta)
 	}
 	text, err := json.Marshal(j)
 	if err != nil {
