@@ -37,7 +37,9 @@ func (n *node) takeImages() {
 	for _, img := range images {
 		n.world.meta.see(n, img)
 		for _, r := range n.m.replicas {
-			r.hears(img, n.followed)
+			if img.At().Offset > n.m.imageAt { // else a process that starts hears again what was
+				r.hears(img, n.followed)
+			}
 		}
 	}
 }
