@@ -21,6 +21,9 @@ type Client struct {
 	Language Language
 	// Driver names the driver's program or, for Go, its argument.
 	Driver string
+	// Plain clients set neither timestamps nor headers of single records; rows
+	// leave them out.
+	Plain bool
 	// Limits are the rows that this client can't do, with the reason.
 	Limits map[string]string
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,12 @@ func (b *bench) create(partitions int, configs ...string) {
 func (b *bench) produce(r clients.Request) []clients.Record {
 	b.Helper()
 	r.Op, r.Topic = "produce", b.topic
+	if b.client.Plain {
+		r.Records = slices.Clone(r.Records)
+		for i := range r.Records {
+			r.Records[i].Time, r.Records[i].Headers = 0, nil
+		}
+	}
 	a := b.do(r)
 	if len(a.Acks) != len(r.Records) {
 		b.Fatalf("%d acknowledgements for %d records", len(a.Acks), len(r.Records))
@@ -194,6 +201,7 @@ func startNode(t *testing.T) *target.Node {
 		"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000", "group.consumer.min.session.timeout.ms": "2000",
 		"group.consumer.session.timeout.ms": "4000", "group.consumer.min.heartbeat.interval.ms": "200", "group.consumer.heartbeat.interval.ms": "300",
 		"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "5",
+		"log.cleaner.backoff.ms": "300",
 	})
 	if err != nil {
 		t.Fatal(err)

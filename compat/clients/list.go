@@ -17,7 +17,7 @@ func List() []Client {
 		{Name: "kafka-go", Language: Golang, Driver: "kafka-go", Limits: with(noKIP848(), "group-recreated", notAnew,
 			"nulls", "the client reads empty keys as null", "headers", "the client reads empty header values as null",
 			"log-append-time", "the client takes the producer's timestamps whatever the batch says",
-			"idempotent", "the client has no idempotent producer", "auto-create", "the driver sends to a leader, which an unknown topic has not",
+			"idempotent", "the client has no idempotent producer", "auto-create", noLeader, "auto-create-race", noLeader,
 			"out-of-range", "the client's Reader waits for the offset instead", "group-cooperative", "the client rebalances eagerly only",
 			"group-static", "the client has no static members", "group-pattern", "the client has no patterns")},
 		{Name: "@platformatic/kafka", Language: Node, Driver: "platformatic.js", Limits: with(map[string]string{}, "group-recreated", notAnew,
@@ -25,9 +25,22 @@ func List() []Client {
 			"log-append-time", "the client takes the producer's timestamps whatever the batch says",
 			"out-of-range", "the client has no reset for an offset that it was given",
 			"group-cooperative", "the client rebalances eagerly only", "group-pattern", "the client has no patterns")},
+		{Name: "kcat", Language: Python, Driver: "kcat.py", Plain: true, Limits: map[string]string{
+			"headers": "headers are those of an invocation", "nulls": "the client sends nothing that is empty", "positions": "the client sets no timestamps",
+			"topics": noAdmin, "configs": noAdmin, "unknown-topic": noAdmin, "group-resume": "the client commits by itself what it has printed",
+			"consumer-resume": oldLibrary, "consumer-members": oldLibrary}},
 		{Name: "Java", Language: Java, Driver: "Driver.java"},
 	}
 }
+
+// noAdmin and oldLibrary are limits of kcat.
+const (
+	noAdmin    = "the client has no admin requests"
+	oldLibrary = "the distribution's librdkafka has classic groups only"
+)
+
+// noLeader says why a produce does not create a topic.
+const noLeader = "the driver sends to a leader, which an unknown topic has not"
 
 // notAnew says why a consumer doesn't go on with a topic of the same name.
 const notAnew = "the client waits for the topic that was deleted"

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidemark/tidemark/compat/clients"
@@ -37,6 +38,7 @@ func rows() []row {
 		{"nulls", "null keys and values are not empty ones", nulls, true},
 		{"headers", "headers in order, doubled, empty and null", headers, false},
 		{"large", "a message just below message.max.bytes", large, false},
+		{"mebibyte", "a message of one mebibyte where the topic allows it", mebibyte, false},
 		{"too-large", "a message over message.max.bytes is refused, and only that", tooLarge, false},
 		{"positions", "start, end, an offset, a timestamp", positions, true},
 		{"inside-batch", "consuming from the middle of a batch", insideBatch, true},
@@ -45,7 +47,10 @@ func rows() []row {
 		{"topics", "create, grow, list and delete topics; the refusals", topics, true},
 		{"configs", "topic settings: defaults, changes, refusals", configs, false},
 		{"compacted-null-key", "a record without a key is refused by a compacted topic, and only that", compactedNullKey, false},
+		{"emptied-batches", "a compacted topic that begins with emptied batches and ends with a tombstone is read to its end", emptiedBatches, false},
+		{"unknown-topic", "a topic that is not there is said to be unknown", unknownTopic, false},
 		{"auto-create", "the first produce creates the topic", autoCreate, true},
+		{"auto-create-race", "two producers create one topic at the same time", autoCreateRace, false},
 	}
 	return append(all, groupRows()...)
 }
@@ -162,14 +167,30 @@ func headers(b *bench) {
 
 func large(b *bench) {
 	b.create(1)
-	noise := make([]byte, 1_000_000)
-	seed := uint32(1)
-	for i := range noise {
-		seed = seed*1664525 + 1013904223
-		noise[i] = byte(seed >> 24)
-	}
-	want := b.produce(clients.Request{Records: []clients.Record{{Value: noise}}})
+	want := b.produce(clients.Request{Records: []clients.Record{{Value: noise(1_000_000)}}})
 	same(b, b.consumed("earliest", 1), want)
+}
+
+// noise is bytes that nothing compresses.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	seed := uint32(1)
+	for i := range b {
+		seed = seed*1664525 + 1013904223
+		b[i] = byte(seed >> 24)
+	}
+	return b
+}
+
+// mebibyte's batches are larger than what clients ask for of a partition by
+// default, and come nevertheless.
+func mebibyte(b *bench) {
+	b.create(1, "max.message.bytes=2097152")
+	var want []clients.Record
+	for range 2 { // each in a batch of its own
+		want = append(want, b.produce(clients.Request{Records: []clients.Record{{Value: noise(1 << 20)}}})...)
+	}
+	same(b, b.consumed("earliest", 2), want)
 }
 
 func tooLarge(b *bench) {
@@ -297,6 +318,70 @@ func compactedNullKey(b *bench) {
 func autoCreate(b *bench) {
 	want := b.produce(clients.Request{Records: some(3)})
 	same(b, b.do(clients.Request{Op: "consume", Topic: b.topic, Partition: want[0].Partition, From: "earliest", Count: 3}).Records, want)
+}
+
+// emptiedBatches has each record in a batch of its own producer, so that compaction
+// empties the first ones and keeps their headers.
+func emptiedBatches(b *bench) {
+	b.create(1, "cleanup.policy=compact", "segment.ms=100", "min.cleanable.dirty.ratio=0.01", "delete.retention.ms=600000")
+	_, limit := b.client.Limits["idempotent"]
+	var all []clients.Record
+	for _, r := range []clients.Record{
+		{Key: []byte("k"), Value: []byte("one")}, {Key: []byte("k"), Value: []byte("two")}, {Key: []byte("k")}, {Key: []byte("last")},
+	} {
+		all = append(all, b.produce(clients.Request{Idempotent: !limit, Records: []clients.Record{r}})...)
+		<-time.After(150 * time.Millisecond) // the next one begins a segment
+	}
+	b.eventually("the tombstones alone are left", func() bool {
+		got := b.consumed("earliest", 1)
+		return len(got) == 1 && got[0].Offset == 2
+	})
+	same(b, b.consumed("earliest", 2), all[2:])
+	if o := b.do(clients.Request{Op: "offsets", Topic: b.topic}); o.End != 4 {
+		b.Fatalf("the end is %d, want 4", o.End)
+	}
+	m := b.join("one", clients.Request{})
+	m.collect(2)
+	same(b, m.total, all[2:])
+	m.commit()
+	m.leave()
+	b.eventually("the end is committed", func() bool {
+		return b.do(clients.Request{Op: "committed", Group: b.topic, Topic: b.topic}).Offset == 4
+	})
+}
+
+func unknownTopic(b *bench) {
+	words := []string{"unknown", "nottopic", "doesnothost", "doesnotexist"}
+	refused(b, clients.Request{Op: "grow", Topic: b.topic, Partitions: 3}, words...)
+	refused(b, clients.Request{Op: "delete", Topic: b.topic}, words...)
+}
+
+func autoCreateRace(b *bench) {
+	other := b.start()
+	both := []*bench{b, other}
+	answers, errs := make([]clients.Answer, len(both)), make([]error, len(both))
+	var producing sync.WaitGroup
+	for i, x := range both {
+		producing.Go(func() {
+			answers[i], errs[i] = x.Do(clients.Request{Op: "produce", Topic: b.topic, Records: some(3)})
+		})
+	}
+	producing.Wait()
+	seen := map[int64]bool{}
+	for i, a := range answers {
+		if errs[i] != nil || a.Error != "" || len(a.Acks) != 3 {
+			b.Fatalf("producer %d: %v, %+v", i, errs[i], a)
+		}
+		for _, ack := range a.Acks {
+			if ack.Error != "" || ack.Partition != 0 {
+				b.Fatalf("producer %d: %+v", i, ack)
+			}
+			seen[ack.Offset] = true
+		}
+	}
+	if got := b.consumed("earliest", 6); len(got) != 6 || len(seen) != 6 {
+		b.Fatalf("%d records are there, acknowledged at %v", len(got), seen)
+	}
 }
 
 // eventually waits until ok is true.

@@ -46,7 +46,7 @@ func (f *franz) produce(r *request) ([]ack, error) {
 	}[r.Codec]
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(f.addr), kgo.DefaultProduceTopic(r.Topic), kgo.ProducerBatchCompression(codec), kgo.AllowAutoTopicCreation(),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(20 * time.Millisecond), kgo.ProducerBatchMaxBytes(1_048_588),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(20 * time.Millisecond), kgo.ProducerBatchMaxBytes(2_000_000),
 		kgo.UnknownTopicRetries(10),
 	}
 	if !r.Idempotent {

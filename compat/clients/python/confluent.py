@@ -184,5 +184,6 @@ def leave(r):
     members.pop(r["member"]).close()
 
 
-serve(dict(hello=hello, produce=produce, consume=consume, offsets=offsets, create=create, delete=delete, grow=grow, alter=alter,
-           configs=configs, topics=topics, join=join, poll=poll, commit=commit, committed=committed, leave=leave))
+if __name__ == "__main__":
+    serve(dict(hello=hello, produce=produce, consume=consume, offsets=offsets, create=create, delete=delete, grow=grow, alter=alter,
+               configs=configs, topics=topics, join=join, poll=poll, commit=commit, committed=committed, leave=leave))
