@@ -166,6 +166,33 @@ func testConfigs(t *testing.T, n *target.Node) {
 	out = tool(t, n, kafka.Configs, with(all, "--describe")...)
 	wants(t, "describe cluster", out, "message.max.bytes=2000000 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:message.max.bytes=2000000}")
 	fails(t, n, "num.partitions", kafka.Configs, with(one, "--alter", "--add-config", "num.partitions=7")...)
+
+	group := []string{"--entity-type", "groups", "--entity-name", "tools-group"}
+	tool(t, n, kafka.Configs, with(group, "--alter", "--add-config", "consumer.heartbeat.interval.ms=6000")...)
+	out = tool(t, n, kafka.Configs, with(group, "--describe")...)
+	wants(t, "describe group", out, "consumer.heartbeat.interval.ms=6000 sensitive=false synonyms={DYNAMIC_GROUP_CONFIG:consumer.heartbeat.interval.ms=6000, DEFAULT_CONFIG:group.consumer.heartbeat.interval.ms=5000}")
+	fails(t, n, "consumer.heartbeat.interval.ms", kafka.Configs, with(group, "--alter", "--add-config", "consumer.heartbeat.interval.ms=1")...)
+	wants(t, "list groups", tool(t, n, kafka.Configs, "--entity-type", "groups", "--describe"), "tools-group")
+	testQuotas(t, n)
+}
+
+// testQuotas sets and shows quotas of all kinds of clients.
+func testQuotas(t *testing.T, n *target.Node) {
+	for _, q := range []struct{ entity, config, shown string }{
+		{"--entity-type users --entity-name ann", "producer_byte_rate=1000,request_percentage=12.5", "user-principal 'ann'"},
+		{"--entity-type clients --entity-default", "consumer_byte_rate=2000", "the default client-id"},
+		{"--entity-type users --entity-name ann --entity-type clients --entity-name app", "controller_mutation_rate=3", "client-id 'app'"},
+		{"--entity-type ips --entity-name 10.0.0.1", "connection_creation_rate=4", "ip '10.0.0.1'"},
+	} {
+		entity := strings.Fields(q.entity)
+		tool(t, n, kafka.Configs, append(append([]string{}, entity...), "--alter", "--add-config", q.config)...)
+		out := tool(t, n, kafka.Configs, append(append([]string{}, entity...), "--describe")...)
+		wants(t, "describe quotas", out, q.shown)
+		for _, kv := range strings.Split(q.config, ",") {
+			wants(t, "describe quotas", out, kv)
+		}
+	}
+	fails(t, n, "nonsense", kafka.Configs, "--entity-type", "users", "--entity-name", "ann", "--alter", "--add-config", "nonsense=1")
 }
 
 func testDeleteRecords(t *testing.T, n *target.Node) {

@@ -20,6 +20,8 @@ func groupRows() []row {
 		{"group-recreated", "a topic is deleted and made again under a running consumer, which reads the new one from its start", groupRecreated, false},
 		{"group-crash", "a member that dies is dropped and its partitions go to the others", groupCrash, false},
 		{"consumer-resume", "KIP-848: committed offsets", groupResume("consumer"), true},
+		{"group-migration", "members change from the classic to the consumer protocol and back, one by one, under load", groupMigration(""), false},
+		{"group-migration-cooperative", "the same, the classic ones with incremental cooperative rebalancing", groupMigration("cooperative-sticky"), false},
 		{"consumer-members", "KIP-848: a second member takes a share and gives it back", groupMembers("consumer", ""), false},
 	}
 }
@@ -142,6 +144,74 @@ func groupMembers(protocol, strategy string) func(b *bench) {
 			b.Fatalf("the one that stays got %d records again", len(one.total)-20)
 		}
 		one.leave()
+	}
+}
+
+// groupMigration rolls three members from one protocol to the other and back: no
+// record is skipped, whoever was in the middle of what.
+func groupMigration(strategy string) func(b *bench) {
+	return func(b *bench) {
+		b.create(4)
+		seen, sent, names := map[string]bool{}, 0, 0
+		join := func(protocol string) *member {
+			names++
+			return b.join(fmt.Sprint("m", names), clients.Request{Protocol: protocol, Strategy: strategy})
+		}
+		ms := []*member{join("classic"), join("classic"), join("classic")}
+		pump := func(d time.Duration) {
+			for _, m := range ms {
+				m.poll(1000, d)
+				for _, r := range m.total {
+					seen[string(r.Value)] = true
+				}
+				m.total = nil
+			}
+		}
+		load := func(n int) {
+			var rs []clients.Record
+			for range n {
+				rs = append(rs, clients.Record{Partition: sent % 4, Value: fmt.Append(nil, sent)})
+				sent++
+			}
+			b.produce(clients.Request{Records: rs})
+		}
+		round := func(what string) {
+			load(40)
+			pump(100 * time.Millisecond)
+			load(40)
+			b.eventually(what, func() bool {
+				pump(100 * time.Millisecond)
+				var all []string
+				for _, m := range ms {
+					for _, a := range m.owns {
+						all = append(all, fmt.Sprint(a))
+					}
+				}
+				slices.Sort(all)
+				return len(all) == 4 && len(slices.Compact(all)) == 4 && len(seen) == sent
+			})
+			for _, m := range ms {
+				m.commit()
+			}
+		}
+		round("three classic members")
+		for _, protocol := range []string{"consumer", "classic"} {
+			for i := range ms {
+				load(20) // what the one that goes has not read is for the others
+				ms[i].leave()
+				if i == 1 {
+					ms = slices.Delete(ms, i, i+1)
+					round("one is away")
+					ms = slices.Insert(ms, i, join(protocol))
+				} else {
+					ms[i] = join(protocol)
+				}
+				round(fmt.Sprintf("%d members of the %s protocol", i+1, protocol))
+			}
+		}
+		for _, m := range ms {
+			m.leave()
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ const noCodec = "the client brings gzip only; others are packages of third parti
 // noKIP848 are the limits of clients with classic groups only.
 func noKIP848() map[string]string {
 	const why = "the client has classic groups only"
-	return map[string]string{"consumer-resume": why, "consumer-members": why}
+	return map[string]string{"consumer-resume": why, "consumer-members": why, "group-migration": why, "group-migration-cooperative": why}
 }
 
 // with adds limits, given as row and reason in turn.
