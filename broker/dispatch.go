@@ -38,6 +38,7 @@ var handlers = [...]handler{
 	protocol.KeyIncrementalAlterConfigs: (*Broker).handleForward,
 	protocol.KeyDescribeClientQuotas:    (*Broker).handleDescribeClientQuotas,
 	protocol.KeyAlterClientQuotas:       (*Broker).handleForward,
+	protocol.KeyDescribeUserScram:       (*Broker).handleDescribeUserScramCredentials,
 	protocol.KeyAlterReassignments:      (*Broker).handleForward,
 	protocol.KeyListReassignments:       (*Broker).handleListReassignments,
 	protocol.KeyOffsetDelete:            (*Broker).handleOffsetDelete,

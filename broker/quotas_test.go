@@ -89,6 +89,27 @@ func (c *rawConn) quotas(v int16, strict bool, filter ...string) (protocol.Code,
 	return resp.ErrorCode, found
 }
 
+// TestScramCredentials: nobody has any.
+func TestScramCredentials(t *testing.T) {
+	a := newAPI(t)
+	req := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest()
+	if resp := a.dial().call(req, 0).(*kmsg.DescribeUserSCRAMCredentialsResponse); resp.ErrorCode != 0 || len(resp.Results) != 0 {
+		t.Errorf("%+v", resp)
+	}
+	for _, name := range []string{"twice", "once", "twice"} {
+		u := kmsg.NewDescribeUserSCRAMCredentialsRequestUser()
+		u.Name = name
+		req.Users = append(req.Users, u)
+	}
+	got := map[string]protocol.Code{}
+	for _, u := range a.dial().call(req, 0).(*kmsg.DescribeUserSCRAMCredentialsResponse).Results {
+		got[u.User] = u.ErrorCode
+	}
+	if len(got) != 2 || got["once"] != protocol.CodeResourceNotFound || got["twice"] != protocol.CodeDuplicateResource {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestClientQuotas: all kinds of entities, their defaults, what is refused, and
 // what a filter finds. Source: KIP-546.
 func TestClientQuotas(t *testing.T) {

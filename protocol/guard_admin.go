@@ -28,6 +28,7 @@ const (
 	sizeQuotaEntry       = int(unsafe.Sizeof(kmsg.AlterClientQuotasRequestEntry{}))
 	sizeQuotaEntity      = int(unsafe.Sizeof(kmsg.AlterClientQuotasRequestEntryEntity{}))
 	sizeQuotaOp          = int(unsafe.Sizeof(kmsg.AlterClientQuotasRequestEntryOp{}))
+	sizeScramUser        = int(unsafe.Sizeof(kmsg.DescribeUserSCRAMCredentialsRequestUser{}))
 	sizeRegListener      = int(unsafe.Sizeof(kmsg.BrokerRegistrationRequestListener{}))
 	sizeRegFeature       = int(unsafe.Sizeof(kmsg.BrokerRegistrationRequestFeature{}))
 )

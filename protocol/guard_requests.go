@@ -66,6 +66,12 @@ func guardRequest(w *walk, key, v int16) bool {
 		guardDescribeClientQuotas(w)
 	case KeyAlterClientQuotas:
 		guardAlterClientQuotas(w)
+	case KeyDescribeUserScram:
+		for n := w.nullArray(sizeScramUser); n > 0 && w.err == nil; n-- {
+			w.str()
+			w.tags(0)
+		}
+		w.tags(0)
 	case KeyDescribeLogDirs:
 		guardDescribeLogDirs(w)
 	case KeyCreatePartitions:

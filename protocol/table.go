@@ -32,6 +32,7 @@ const (
 	KeyIncrementalAlterConfigs int16 = 44
 	KeyDescribeClientQuotas    int16 = 48
 	KeyAlterClientQuotas       int16 = 49
+	KeyDescribeUserScram       int16 = 50
 	KeyAlterReassignments      int16 = 45
 	KeyListReassignments       int16 = 46
 	KeyOffsetDelete            int16 = 47
@@ -154,6 +155,10 @@ var table = [...]API{
 	KeyAlterClientQuotas: {
 		Key: KeyAlterClientQuotas, Name: "AlterClientQuotas", Min: 0, Max: 1, ServedMin: 0, Flexible: 1, Class: ClassAdmin, Scope: OnBroker | OnController,
 		Notes: "As DescribeClientQuotas. An address has to be a number, not a name to look up.",
+	},
+	KeyDescribeUserScram: {
+		Key: KeyDescribeUserScram, Name: "DescribeUserScramCredentials", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,
+		Notes: "No user has SCRAM credentials; kafka-configs asks for them besides a user's quotas.",
 	},
 	KeyOffsetDelete: {
 		Key: KeyOffsetDelete, Name: "OffsetDelete", Min: 0, Max: 0, ServedMin: 0, Flexible: NeverFlexible, Class: ClassGroup, Scope: OnBroker,

@@ -1,6 +1,9 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Dynamic is the broker settings kept in the cluster's metadata.
 type Dynamic struct {
@@ -49,6 +52,33 @@ func (b *Broker) Topic(dynamicBroker, overrides map[string]string) (Topic, error
 		return Topic{}, &BadValue{Key: "min.compaction.lag.ms", Value: fmt.Sprint(t.MinCompactionLagMs), Want: fmt.Sprintf("at most max.compaction.lag.ms (%d)", t.MaxCompactionLagMs)}
 	}
 	return t, nil
+}
+
+// CleanerUnder returns the settings of compaction under dynamic settings of this
+// broker and of all. A value that is not legal any more is passed over.
+func (b *Broker) CleanerUnder(d Dynamic) Cleaner {
+	merged := d.Merged()
+	if len(merged) == 0 {
+		return b.Storage.Cleaner
+	}
+	c := Broker{Storage: Storage{Cleaner: b.Storage.Cleaner}}
+	for i := range logKeys {
+		k := &logKeys[i]
+		text, set := merged[k.Name]
+		if !set || !k.runs() {
+			continue
+		}
+		if v, err := k.parse(text); err == nil {
+			k.store(k.broker(&c), v)
+		}
+	}
+	return c.Storage.Cleaner
+}
+
+// runs reports whether a setting of a node, other than a default of topics, is
+// followed while the node runs.
+func (k *Key) runs() bool {
+	return strings.HasPrefix(k.Name, "log.cleaner.") && k.Update != ReadOnly && len(k.defaultOf()) == 0
 }
 
 // TopicSetting returns one setting of a topic as Topic would, for those who need

@@ -6,7 +6,26 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 )
+
+// TestCleanerUnder: what is set dynamically holds, one broker's before the
+// cluster's; what may not be set, or is not legal, does not.
+func TestCleanerUnder(t *testing.T) {
+	b, _, _ := load(t, Sources{Flags: []string{"log.cleaner.threads=3"}})
+	if got := b.CleanerUnder(Dynamic{}); got != b.Storage.Cleaner {
+		t.Errorf("%+v", got)
+	}
+	got := b.CleanerUnder(Dynamic{
+		Cluster: map[string]string{"log.cleaner.threads": "4", "log.cleaner.backoff.ms": "7", "log.cleaner.io.max.bytes.per.second": "1e6", "log.cleaner.enable": "false"},
+		Broker:  map[string]string{"log.cleaner.threads": "5", "log.cleaner.dedupe.buffer.size": "much"},
+	})
+	want := b.Storage.Cleaner
+	want.Threads, want.Backoff, want.BytesPerSecond = 5, 7*time.Millisecond, 1e6
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
 
 func TestTopicLayers(t *testing.T) {
 	for _, c := range []struct {

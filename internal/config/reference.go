@@ -82,12 +82,13 @@ func writeKeys(w io.Writer, title string, keys []Key, want func(*Key) bool, effe
 }
 
 // changes says when an altered value takes effect. Of a node's own settings only
-// those that are defaults of topics are looked at while it runs.
+// those that are defaults of topics, and those of compaction, are looked at while
+// it runs.
 func (k *Key) changes() string {
 	switch {
 	case k.Scope != ScopeBroker:
 		return "any time"
-	case k.Update == ReadOnly || len(k.defaultOf()) == 0:
+	case k.Update == ReadOnly || len(k.defaultOf()) == 0 && !k.runs():
 		return "at a start"
 	}
 	return "any time"

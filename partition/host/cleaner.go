@@ -18,13 +18,13 @@ import (
 // few at a time. Its goroutines exist only while there is something to do.
 type cleaner struct {
 	m      *ReplicaManager
-	cfg    config.Cleaner
 	secret compaction.Secret
 	pace   pacer
 	counts cleanerCounts
 
 	mu   sync.Mutex
 	idle *sync.Cond
+	cfg  config.Cleaner
 	// active are the partitions that are being cleaned.
 	active map[*Hosted]*cleaning
 	// bad are those that can't be cleaned, with the reason, as long as the process
@@ -44,6 +44,30 @@ func (c *cleaner) init(m *ReplicaManager) {
 	c.pace.rate = c.cfg.BytesPerSecond
 	c.idle = sync.NewCond(&c.mu)
 	c.active, c.bad = make(map[*Hosted]*cleaning), make(map[*Hosted]error)
+}
+
+// SetCleaner has the cleaner go on with other settings. What is being compacted
+// keeps its memory and buffers to the end of its go.
+func (m *ReplicaManager) SetCleaner(cfg config.Cleaner) {
+	c := &m.cleaner
+	c.mu.Lock()
+	same := c.cfg == cfg
+	c.cfg = cfg
+	c.mu.Unlock()
+	if same {
+		return
+	}
+	c.pace.set(cfg.BytesPerSecond)
+	if t := m.cleanerTask; t != nil {
+		t.pace(cfg.Backoff)
+	}
+}
+
+// settings returns those that hold now.
+func (c *cleaner) settings() config.Cleaner {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cfg
 }
 
 // look starts as many cleanings as there are partitions that need one and
@@ -213,9 +237,8 @@ func (c *cleaner) stop() {
 
 // pacer spreads reading and writing over time (log.cleaner.io.max.bytes.per.second).
 type pacer struct {
+	mu   sync.Mutex
 	rate float64 // bytes a second
-
-	mu sync.Mutex
 	// free is when what was done so far has been paid for.
 	free model.Instant
 }
@@ -223,13 +246,20 @@ type pacer struct {
 // pacerIdle is how much may be done at once after a rest.
 const pacerIdle = model.Instant(300e6)
 
+// set changes the rate from now on.
+func (p *pacer) set(rate float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate = rate
+}
+
 // after notes n more bytes and returns until when to pause, 0 for not at all.
 func (p *pacer) after(now model.Instant, n int) model.Instant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.rate > math.MaxInt64 {
 		return 0
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.free = max(p.free, now-pacerIdle) + model.Instant(float64(n)/max(p.rate, 1)*1e9)
 	if p.free <= now {
 		return 0

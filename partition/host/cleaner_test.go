@@ -224,6 +224,31 @@ func TestCompactionSettings(t *testing.T) {
 			t.Errorf("left is %s", got)
 		}
 	})
+	t.Run("log.cleaner.threads changed while running", func(t *testing.T) {
+		n, h := compacting(t, nil)
+		c := n.m.cleaner.settings()
+		c.Threads = 0
+		n.m.SetCleaner(c)
+		n.add(h, "a=1", "a=2", "a=3", "a=4", "a=5", "a=6")
+		n.look()
+		if got := text(t, h); got != all {
+			t.Errorf("without threads left is %s", got)
+		}
+		c.Threads, c.BytesPerSecond, c.Backoff = 2, 1e9, time.Minute
+		n.m.SetCleaner(c)
+		if n.m.cleanerTask.every != model.Instant(time.Minute) || n.m.cleaner.pace.rate != 1e9 {
+			t.Errorf("looked every %d, %g bytes a second", n.m.cleanerTask.every, n.m.cleaner.pace.rate)
+		}
+		n.look() // a quarter of the new backoff
+		if got := text(t, h); got != all {
+			t.Errorf("too early left is %s", got)
+		}
+		n.rt.advance(60_000)
+		n.flushAll()
+		if got := text(t, h); got != left {
+			t.Errorf("left is %s", got)
+		}
+	})
 	t.Run("changed while running", func(t *testing.T) {
 		n, h := compacting(t, map[string]string{"cleanup.policy": "delete"})
 		n.add(h, "a=1", "a=2", "a=3", "a=4", "a=5", "a=6")

@@ -85,7 +85,8 @@ func (cl *cleaning) advance() (waits bool) {
 func (cl *cleaning) step() (done bool, err error) {
 	if cl.offsets == nil {
 		cl.buf = make([]byte, cl.c.bufferBytes())
-		cl.offsets = compaction.NewOffsetMap(cl.c.cfg.DedupeBytes/int64(max(cl.c.cfg.Threads, 1)), cl.c.cfg.LoadFactor, cl.c.secret)
+		cfg := cl.c.settings()
+		cl.offsets = compaction.NewOffsetMap(cfg.DedupeBytes/int64(max(cfg.Threads, 1)), cfg.LoadFactor, cl.c.secret)
 		cl.ask(&producersBelowMsg{cl: cl, below: cl.dirt.To})
 		return false, nil
 	}
@@ -298,5 +299,6 @@ func (cl *cleaning) finish() error {
 
 // bufferBytes is the size of a buffer of one thread.
 func (c *cleaner) bufferBytes() int {
-	return max(int(c.cfg.IOBufferBytes)/int(max(c.cfg.Threads, 1))/2, 4096)
+	cfg := c.settings()
+	return max(int(cfg.IOBufferBytes)/int(max(cfg.Threads, 1))/2, 4096)
 }

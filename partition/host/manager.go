@@ -94,6 +94,7 @@ type ReplicaManager struct {
 	// registeredAt is the broker epoch, -1 before the registration.
 	registeredAt atomic.Int64
 	tasks        []*task
+	cleanerTask  *task // one of tasks; nil if nothing is compacted
 	// imageAt is the metadata offset of the newest image applied.
 	imageAt atomic.Int64
 

@@ -10,11 +10,11 @@ import (
 
 // task is something that the manager does from time to time, on a spare.
 type task struct {
-	m     *ReplicaManager
-	every model.Instant
-	run   func()
+	m   *ReplicaManager
+	run func()
 
 	mu      sync.Mutex
+	every   model.Instant
 	stopped bool
 	running bool
 	idle    *sync.Cond
@@ -45,14 +45,31 @@ func (m *ReplicaManager) startTasks() {
 			newTask(m, s.RetentionCheckInterval, func() { m.retain(d) }))
 	}
 	if s.Cleaner.Enable {
-		m.tasks = append(m.tasks, newTask(m, s.Cleaner.Backoff, m.cleaner.look))
+		m.cleanerTask = newTask(m, m.cleaner.settings().Backoff, m.cleaner.look)
+		m.tasks = append(m.tasks, m.cleanerTask)
 	}
 	for _, t := range m.tasks {
 		t.arm()
 	}
 }
 
-func (t *task) arm() { t.m.deps.RT.SetDeadline(t, t.m.deps.RT.Now().Mono+t.every) }
+func (t *task) arm() {
+	t.mu.Lock()
+	every := t.every
+	t.mu.Unlock()
+	t.m.deps.RT.SetDeadline(t, t.m.deps.RT.Now().Mono+every)
+}
+
+// pace has the task done as often as that from now on.
+func (t *task) pace(every time.Duration) {
+	t.mu.Lock()
+	t.every = max(model.Instant(every), 1)
+	stopped := t.stopped
+	t.mu.Unlock()
+	if !stopped {
+		t.arm()
+	}
+}
 
 // TickAt is called on the timers' goroutine, which must not wait.
 func (t *task) TickAt(model.Now) { t.m.deps.RT.Spare(t) }
