@@ -108,6 +108,10 @@ type Options struct {
 	// looked for in it, and nothing synced; the caller does that before the first
 	// append.
 	Fresh bool
+	// Anew: nothing beside the segments that were durable is believed: all of them
+	// are scanned, and what is derived from them is made anew. Damage among them is
+	// damage all the same.
+	Anew bool
 	// Renew: an fsync of the log has failed in an earlier process. What may not have
 	// become durable is copied into new files before anything is believed of it.
 	Renew bool

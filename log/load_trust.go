@@ -127,6 +127,9 @@ func (ld *loader) nextBase(i int) model.Offset {
 // would take long.
 func (ld *loader) trustedIndexes(i int) (*segmentIndexes, error) {
 	s := ld.found[i]
+	if ld.o.Anew {
+		return nil, fmt.Errorf("nothing beside segments is believed: %w", errBadIndex)
+	}
 	if s.badSeal {
 		return nil, fmt.Errorf("%s can't be read: %w", fileName(s.base, sealSuffix), errBadIndex)
 	}
@@ -268,7 +271,7 @@ func (ld *loader) trustTxns(i int) error {
 		}
 	}
 	txns, err := decodeTxns(b, s.base, s.end)
-	if err != nil || s.fromSwap || s.badSeal || s.scanned && !ld.side[name] || (s.seal != nil && digest(b) != s.seal.txnsCRC) {
+	if err != nil || s.fromSwap || s.badSeal || ld.o.Anew || s.scanned && !ld.side[name] || (s.seal != nil && digest(b) != s.seal.txnsCRC) {
 		ld.report.Rebuilt = append(ld.report.Rebuilt, name)
 		ld.txnsMissing = append(ld.txnsMissing, i)
 		return nil

@@ -157,12 +157,16 @@ func needsBroker(args []string) bool {
 	return slices.Contains(args, "--topic")
 }
 
+// clock is a wall clock reading.
+var clock = regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\b`)
+
 var masked = regexp.MustCompile(`\b(id|directory|end|high-watermark|epoch)=([0-9]+|[A-Za-z0-9_-]{22})\b`)
 
 // mask hides what is drawn or counted anew in each run. Offsets of topics are
 // neither.
 func (s *shell) mask(out string) string {
 	out = strings.ReplaceAll(strings.ReplaceAll(out, s.addr, "ADDR"), s.dir, "DIR")
+	out = clock.ReplaceAllString(out, "TIME")
 	var lines []string
 	for _, l := range strings.Split(out, "\n") {
 		if strings.HasPrefix(l, "  partition=") {

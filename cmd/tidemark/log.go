@@ -10,7 +10,7 @@ import (
 
 func newLog(io streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "log", Short: "Look at the files of a data directory"}
-	cmd.AddCommand(newLogDump(io), newLogVerify(io), newLogSalvage(io), newReceipts(io))
+	cmd.AddCommand(newLogDump(io), newLogVerify(io), newLogRepair(io), newLogSalvage(io), newReceipts(io))
 	return cmd
 }
 

@@ -84,6 +84,8 @@ func Arrows() []Arrow {
 			"batches are found without knowing what they are looked for"},
 		{"log/dump", []string{"internal/vfs", "protocol/record", "log/...", "controller/metadata"}, []string{kmsg},
 			"a file is shown as it lies on the disk, without a running broker"},
+		{"log/repair", []string{"internal/vfs", "protocol/record", "log/..."}, []string{},
+			"a log is mended by what was found in it, without a running broker"},
 		{"log/rescue", []string{"internal/vfs", "protocol/record", "log/..."}, []string{"github.com/twmb/franz-go/pkg/kbin"},
 			"what another broker has left is taken over without knowing who will serve it"},
 		{"log/salvage", []string{"internal/vfs", "protocol/record", "log/scan", "log/producer"}, []string{},

@@ -80,7 +80,7 @@ func (s *Store) copyOnce(r *Receipt, m *log.Removal) error {
 
 // copyPart copies a range of a file to a new one and returns its digest.
 func (s *Store) copyPart(to string, p log.Part) (crc string, err error) {
-	dst, err := s.o.FS.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+	dst, err := s.o.FS.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
 		return "", err
 	}

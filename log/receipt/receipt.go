@@ -29,6 +29,8 @@ const (
 	LeaderStart Cause = "leader-start"
 	// Refill: a damaged or lost replica was filled anew from its leader.
 	Refill Cause = "refill"
+	// Repair: a person had the log cut where it was damaged (tidemark log repair).
+	Repair Cause = "repair"
 	// Unreadable: a small file that made no sense was replaced.
 	Unreadable Cause = "unreadable-file"
 )

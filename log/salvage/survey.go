@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 
 	"github.com/tidemark/tidemark/internal/model"
@@ -98,7 +97,7 @@ func read(fs vfs.FS, file string) (runs []Run, losses []Loss, err error) {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
-	w := scan.NewWalker(src, floorOf(file))
+	w := scan.NewWalker(src, scan.FloorOf(file))
 	w.Skipped = func(pos, n int64, why string) {
 		losses = append(losses, Loss{File: file, Pos: pos, Bytes: n, First: model.NoOffset, Last: model.NoOffset, Why: why})
 	}
@@ -120,16 +119,6 @@ func read(fs vfs.FS, file string) (runs []Run, losses []Loss, err error) {
 			runs = append(runs, begin(file, f))
 		}
 	}
-}
-
-// floorOf is the offset that all in a segment lie above, as its name says.
-func floorOf(file string) model.Offset {
-	digits, _, _ := strings.Cut(filepath.Base(file), ".")
-	base, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || base < 0 {
-		return -1 // under another name batches are found all the same
-	}
-	return model.Offset(base) - 1
 }
 
 // choose puts runs in order: first those that fit in with their files, of the

@@ -2,6 +2,9 @@ package scan
 
 import (
 	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/protocol/record"
@@ -52,6 +55,17 @@ func (w *Walker) Next() (f Placed, ok bool, err error) {
 		return w.doubtful(f)
 	}
 	return f, false, nil
+}
+
+// FloorOf is the offset that all in a segment file lie above, as its name says.
+// Under another name batches are found all the same, if their offsets are low.
+func FloorOf(path string) model.Offset {
+	digits, _, _ := strings.Cut(filepath.Base(path), ".")
+	base, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || base < 0 {
+		return -1
+	}
+	return model.Offset(base) - 1
 }
 
 // NewWalker begins at the start of a source. floor is the greatest offset that

@@ -76,44 +76,45 @@ func byName(a, b model.TopicPartition) int {
 	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
-// place is what a path on the command line turns out to be.
-type place struct {
-	// dir is a log directory, "" if a partition's directory was named alone.
-	dir        string
-	partitions []string
+// Place is what a path on the command line turns out to be.
+type Place struct {
+	// Dir is a log directory, "" if a partition's directory was named alone.
+	Dir string
+	// Partitions are the partitions' directories.
+	Partitions []string
 }
 
 // ErrNoLogs is returned for a path under which there is no partition.
 var ErrNoLogs = errors.New("there is no partition's directory here")
 
-// find says what is at a path: a partition's directory, a log directory, or a
+// Find says what is at a path: a partition's directory, a log directory, or a
 // data directory that holds one.
-func find(files vfs.FS, path string) (place, error) {
+func Find(files vfs.FS, path string) (Place, error) {
 	names, err := files.List(path)
 	if err != nil {
-		return place{}, err
+		return Place{}, err
 	}
-	p := place{dir: path}
+	p := Place{Dir: path}
 	for _, name := range names {
 		if _, suffix, ok := numbered(name); ok && suffix == logSuffix {
-			return place{partitions: []string{path}}, nil
+			return Place{Partitions: []string{path}}, nil
 		}
 		if _, suffix, ok := log.ParseDirName(name); ok && suffix == "" {
 			if info, err := files.Stat(filepath.Join(path, name)); err != nil {
-				return place{}, err
+				return Place{}, err
 			} else if info.IsDir {
-				p.partitions = append(p.partitions, filepath.Join(path, name))
+				p.Partitions = append(p.Partitions, filepath.Join(path, name))
 			}
 		}
 	}
-	if len(p.partitions) > 0 {
+	if len(p.Partitions) > 0 {
 		return p, nil
 	}
 	inner := filepath.Join(path, "log")
 	if info, err := files.Stat(inner); err == nil && info.IsDir {
-		return find(files, inner)
+		return Find(files, inner)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return place{}, err
+		return Place{}, err
 	}
-	return place{}, ErrNoLogs
+	return Place{}, ErrNoLogs
 }

@@ -27,8 +27,8 @@ const (
 	damagedSuffix  = ".damaged"
 )
 
-// metadataTopic is the name of the metadata log, which is no topic and has no id.
-const metadataTopic = "__cluster_metadata"
+// MetadataTopic is the name of the metadata log, which is no topic and has no id.
+const MetadataTopic = "__cluster_metadata"
 
 // Report is what is said of one partition's directory.
 type Report struct {
@@ -159,7 +159,7 @@ func (p *pass) metadata() error {
 		p.found.add(Derived, file, -1, model.NoOffset, "%v", bad)
 	case err != nil:
 		return err
-	case !ok && p.report.Batches > 0 && p.report.Partition.Topic != metadataTopic:
+	case !ok && p.report.Batches > 0 && p.report.Partition.Topic != MetadataTopic:
 		p.found.add(Note, file, -1, model.NoOffset, "missing or empty: the topic's id is not known")
 	}
 	return nil

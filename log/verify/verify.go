@@ -86,13 +86,13 @@ type (
 )
 
 func (t *teller) path(files vfs.FS, path string) error {
-	at, err := find(files, path)
+	at, err := Find(files, path)
 	if err != nil {
 		return err
 	}
 	var failures []error
 	logs := Ends{}
-	for _, dir := range at.partitions {
+	for _, dir := range at.Partitions {
 		r, err := Partition(files, dir, t.o.Deep)
 		if err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", dir, err))
@@ -101,12 +101,12 @@ func (t *teller) path(files vfs.FS, path string) error {
 		logs[r.Partition] = r
 		t.report(r)
 	}
-	if at.dir != "" && len(failures) == 0 {
-		list, err := LogDir(files, at.dir, logs)
+	if at.Dir != "" && len(failures) == 0 {
+		list, err := LogDir(files, at.Dir, logs)
 		if err != nil {
 			return err
 		}
-		t.findings(at.dir, list)
+		t.findings(at.Dir, list)
 	}
 	return errors.Join(failures...)
 }
