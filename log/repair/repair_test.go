@@ -3,6 +3,7 @@ package repair_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -249,7 +250,10 @@ func settle(t *testing.T, fs *memfs.FS) {
 	names, err := fs.List(dir)
 	ok(t, err)
 	for _, n := range names {
-		ok(t, vfs.SyncFile(fs, dir+"/"+n))
+		f, err := fs.OpenFile(dir+"/"+n, os.O_RDWR, 0)
+		ok(t, err)
+		ok(t, f.Sync())
+		ok(t, f.Close())
 	}
 	ok(t, fs.SyncDir(dir))
 	ok(t, fs.SyncDir("log"))
