@@ -26,7 +26,7 @@ func (b *Broker) buildQuorum() {
 	links := &quorumLinks{b: b}
 	c := quorum.Config{
 		FS: b.fs, Dir: b.config.MetadataDir, NodeID: b.config.NodeID,
-		DirectoryID: metadata.DirectoryID(b.metadataDir().ID()), ClusterID: b.dirs.ClusterID(), Used: !b.dirs.Virgin(),
+		DirectoryID: metadata.DirectoryID(b.metadataDir().ID()), ClusterID: b.dirs.ClusterID(), Used: !b.dirs.Virgin(), Acted: b.dirs.Acted(),
 		Voters: b.listedVoters(), Join: b.joinAddresses(), Listeners: b.controllerListeners(),
 		Features:     []metadata.Feature{{Name: groupFeature, Level: 1}, {Name: metadataFeature, Level: 1}},
 		SegmentBytes: b.config.Quorum.SegmentBytes, SnapshotBytes: b.config.Quorum.SnapshotBytesMax,

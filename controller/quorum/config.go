@@ -73,6 +73,10 @@ type Config struct {
 	// Used says that meta.properties or any partition directory but that of the
 	// metadata exists in any log directory. A used node is never bootstrapped.
 	Used bool
+	// Acted says, exclusively, up to which metadata offset the log directories have acted
+	// on images; 0 if they have not or don't know. What a voter that is alone has shown
+	// stood in its log, so that a log which ends below is damaged.
+	Acted model.Offset
 	// Voters are the listed members of a static quorum with the address of each
 	// (Listeners); Directory is not read. Empty means this node alone, unless
 	// Join is given. The list decides who bootstraps together and under which

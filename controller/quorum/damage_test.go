@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -89,5 +90,43 @@ func TestDamagedMemberEveryWay(t *testing.T) {
 	t.Logf("%d starts, %d of them under another name", starts, strangers)
 	if strangers == 0 || strangers == starts {
 		t.Error("nothing was damaged, or everything harmful")
+	}
+}
+
+// TestDamageAboveTheStoredCommit: what the node has acted on was in its log, though a
+// kill left no newer commit index; a log that has lost it is no torn end.
+func TestDamageAboveTheStoredCommit(t *testing.T) {
+	fs := newDisk()
+	n := startNode(t, settings{fs: fs})
+	n.join()
+	for i := range 4 {
+		n.mustCreate(fmt.Sprint("t", i), 1)
+	}
+	acted := n.Image().At().Offset.Next()
+	for what, hurt := range map[string]func(fs *memfs.FS){
+		"flipped": func(fs *memfs.FS) { damage(t, fs, ".log", true, 20) },
+		"cut": func(fs *memfs.FS) {
+			path := filepath.Join("data/__cluster_metadata-0", damage(t, fs, ".log", true, 20))
+			b, err := vfs.ReadFile(fs, path)
+			must(t, err)
+			must(t, vfs.WriteFileAtomic(fs, path, b[:len(b)/2]))
+		},
+	} {
+		killed := fs.KillClone(memfs.Kill{})
+		hurt(killed)
+		knows := func(c *Config) { c.Acted = acted }
+		var d *damageError
+		if err := newTestNode(t, settings{fs: killed, config: knows}).Start(); !errors.As(err, &d) {
+			t.Errorf("%s: %v", what, err)
+		}
+		again := startNode(t, settings{fs: killed, config: knows, recovers: []RecoveredTopic{{Name: "t3", ID: n.Image().Topic("t3").ID, Partitions: []int32{0}}}})
+		if len(again.receipts) != 1 || again.Image().Topic("t3") == nil || again.Image().At().Offset < acted {
+			t.Errorf("%s: %d receipts, %s", what, len(again.receipts), again.Image().At())
+		}
+	}
+	// One that has acted on all that it has is sound.
+	sound := startNode(t, settings{fs: fs.KillClone(memfs.Kill{}), config: func(c *Config) { c.Acted = acted }})
+	if len(sound.receipts) != 0 || sound.Image().Topic("t3") == nil {
+		t.Error("a sound log was rebuilt")
 	}
 }

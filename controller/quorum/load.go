@@ -134,6 +134,9 @@ func load(o Config, dir string, now model.Now) (*storage, loaded, error) {
 	if s.snapshot, l.image, err = readSnapshot(o.FS, dir, all[0]); err != nil {
 		return nil, l, unreadable(dir, err)
 	}
+	if o.alone() && len(l.image.Voters()) == 1 {
+		s.hard.Commit = max(s.hard.Commit, uint64(o.Acted))
+	}
 	oldest := all[len(all)-1]
 	s.previous = oldest
 	s.plog, l.report, err = openLog(o, dir, now, oldest, model.Offset(s.hard.Commit))

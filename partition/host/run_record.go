@@ -251,6 +251,9 @@ func (ds *Dirs) applied() model.Offset {
 	return at
 }
 
+// Acted returns the exclusive end of the metadata that was acted on.
+func (ds *Dirs) Acted() model.Offset { return ds.applied().Next() }
+
 // noteAppliedIn makes the offset of an acted-on image durable in directories.
 func (ds *Dirs) noteAppliedIn(m *ReplicaManager, at model.Offset, dirs ...*Dir) {
 	m.onDisks(dirs, func(d *Dir) { d.noteApplied(at) })
