@@ -48,11 +48,11 @@ func (m *machine) receipts() (list []fileReceipt) {
 
 // receipted checks that what a replica has cut off, [to, end), is named by
 // receipts that were written since it was last looked at, and that the bytes are
-// where they say.
+// where they say. What DeleteRecords took away needs none.
 func (r *replica) receipted(to, end int64) {
 	m, w := r.m, r.m.world
 	excused := m.keptHit > 0 && m.keptHit >= m.lives-1 || m.fullLife > 0 && m.fullLife >= m.lives-1
-	named, mark := to, r.receiptMark
+	named, mark := max(to, r.part.maxStart), r.receiptMark
 	list := m.receipts()
 	for again := true; again; {
 		again = false
