@@ -224,17 +224,22 @@ func shutdown(ctx context.Context, c *cluster, scale float64) ([]figure, error) 
 	if err := c.topic(ctx, "led", count, others...); err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	if err := c.nodes[leaves-1].Signal(os.Interrupt); err != nil {
-		return nil, err
-	}
-	if _, err := c.nodes[leaves-1].Wait(120 * time.Second); err != nil {
-		return nil, err
-	}
-	return []figure{{fmt.Sprintf("controlled shutdown leading %d partitions", count), "ms", 1. / 5, time.Since(began).Seconds() * 1e3}}, nil
+	took, err := c.interrupt(leaves)
+	return []figure{{fmt.Sprintf("controlled shutdown leading %d partitions", count), "ms", 1. / 5, took.Seconds() * 1e3}}, err
 }
 
-// partitions measures ten topics of a thousand partitions.
+// interrupt asks a node to end, and measures how long it takes.
+func (c *cluster) interrupt(id int) (time.Duration, error) {
+	began := time.Now()
+	if err := c.nodes[id-1].Signal(os.Interrupt); err != nil {
+		return 0, err
+	}
+	_, err := c.nodes[id-1].Wait(240 * time.Second)
+	return time.Since(began), err
+}
+
+// partitions measures ten topics of a thousand partitions: making them, resting
+// with them, and the orderly stop and the start of one broker.
 func partitions(ctx context.Context, c *cluster, scale float64) ([]figure, error) {
 	each := max(10, int(1000*scale))
 	var names []string
@@ -272,9 +277,28 @@ func partitions(ctx context.Context, c *cluster, scale float64) ([]figure, error
 	if err != nil {
 		return nil, err
 	}
+	active, err := c.controller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leaves := active%size + 1
+	stopped, err := c.interrupt(leaves)
+	if err != nil {
+		return nil, err
+	}
+	began = time.Now()
+	if err := c.launch(ctx, leaves); err != nil {
+		return nil, err
+	}
+	if err := c.answers(ctx, leaves); err != nil {
+		return nil, err
+	}
+	started := time.Since(began)
 	return []figure{
 		{fmt.Sprintf("%d partitions × 3: created and in sync", 10*each), "s", 1. / 5, created.Seconds()},
 		{"idle: CPU of the three brokers", "% of a core", 1. / 10, (after.CPU - before.CPU).Seconds() / 20 * 100},
 		{"idle: resident size of the largest broker", "MiB", 1, float64(after.RSS) / (1 << 20)},
+		{fmt.Sprintf("controlled shutdown of a broker of %d partitions", 10*each), "ms", 1. / 5, stopped.Seconds() * 1e3},
+		{"its start, to the first ApiVersions answer", "ms", 1. / 30, started.Seconds() * 1e3},
 	}, nil
 }

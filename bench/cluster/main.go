@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				figures, err := measure(ctx, m, cell, filepath.Join(dir, fmt.Sprintf("%s-%d", m.name, round)), *scale)
+				figures, err := measure(ctx, m, cell, filepath.Join(dir, fmt.Sprintf("%s-%s-%d", m.name, cell.name, round)), *scale)
 				if err != nil {
 					fmt.Fprintf(os.Stderr, "%s: %s: %v\n", m.name, cell.name, err)
 					continue

@@ -224,6 +224,7 @@ func (ctx *FetchContext) Finish(now model.Instant) (id int32, code Code) {
 	if !ctx.create || len(ctx.parts) == 0 {
 		return 0, 0
 	}
+	c.supersede(ctx)
 	s := c.open(now, ctx.privileged, len(ctx.parts))
 	if s == nil {
 		return 0, 0
@@ -257,6 +258,24 @@ func (ctx *FetchContext) SessionID() int32 {
 		return 0
 	}
 	return ctx.s.id
+}
+
+// supersede ends what sessions the follower has that is about to get one, if they
+// hold a partition of the new one: a follower fetches each in one session only. It
+// may not know of the old one, having given up waiting for the answer that told it.
+// Called with mu held.
+func (c *FetchSessionCache) supersede(ctx *FetchContext) {
+	if !ctx.privileged || ctx.terms.replica < 0 {
+		return
+	}
+	for _, s := range c.sessions { // order-free: each is judged by itself
+		if !s.privileged || s.terms.replica != ctx.terms.replica {
+			continue
+		}
+		if slices.ContainsFunc(ctx.parts, func(p *FetchPartition) bool { return s.parts[p.key()] != nil }) {
+			c.drop(s)
+		}
+	}
 }
 
 // open makes a session of n partitions, pushing out a less valuable one if there

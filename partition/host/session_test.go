@@ -419,3 +419,59 @@ func TestSessionsAgainstModel(t *testing.T) {
 }
 
 var _ = fmt.Sprint
+
+// A follower that opens a session over partitions of an older one has given that
+// up, whether it knew of it or not. Another follower's, a consumer's, and one over
+// other partitions stay.
+func TestFollowersNewSessionEndsItsOld(t *testing.T) {
+	c := newSessions(100)
+	open := func(replica int32, privileged bool, parts ...int32) int32 {
+		t.Helper()
+		offsets := make(map[int32]int64)
+		for _, p := range parts {
+			offsets[p] = 0
+		}
+		r := fetchOf(12, 0, 0, offsets)
+		r.ReplicaID = replica
+		ctx, code := c.Begin(second, r, privileged)
+		if code != 0 {
+			t.Fatal(code)
+		}
+		_, id, code := answer(ctx, second, func(int32) FetchOutcome { return FetchOutcome{} })
+		if id == 0 || code != 0 {
+			t.Fatalf("session %d, code %d", id, code)
+		}
+		return id
+	}
+	there := func(id, replica int32, privileged bool) bool {
+		t.Helper()
+		r := fetchOf(12, id, 1, nil)
+		r.ReplicaID = replica
+		ctx, code := c.Begin(2*second, r, privileged)
+		if code != 0 {
+			return false
+		}
+		ctx.Abandon()
+		return true
+	}
+	old, other := open(2, true, 0, 1), open(2, true, 7)
+	peer, consumer := open(3, true, 0, 1), open(-1, false, 0, 1)
+	young := open(2, true, 1, 2)
+	for _, s := range []struct {
+		name       string
+		id         int32
+		replica    int32
+		privileged bool
+		want       bool
+	}{
+		{"the old one", old, 2, true, false}, {"over another partition", other, 2, true, true},
+		{"another follower's", peer, 3, true, true}, {"a consumer's", consumer, -1, false, true}, {"the new one", young, 2, true, true},
+	} {
+		if got := there(s.id, s.replica, s.privileged); got != s.want {
+			t.Errorf("%s is there: %v, want %v", s.name, got, s.want)
+		}
+	}
+	if n, evicted := c.Len(); n != 4 || evicted != 0 {
+		t.Errorf("%d sessions, %d pushed out; want 4 and none", n, evicted)
+	}
+}
