@@ -129,7 +129,7 @@ func (g *groups) applied(img *metadata.Image, d *metadata.Delta) {
 		return
 	}
 	for _, h := range g.led() {
-		g.send(h, &groupCall{Call: coordinator.Call{Request: &group.DropTopics{Topics: gone}}})
+		g.drop(h, gone)
 	}
 }
 

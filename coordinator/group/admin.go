@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark/tidemark/coordinator"
 	"github.com/tidemark/tidemark/coordinator/group/consumer"
+	"github.com/tidemark/tidemark/internal/model"
 )
 
 // What ListGroups calls the groups of each protocol.
@@ -101,15 +102,31 @@ func (m *Machine) dropTopics(c *coordinator.Call, req *DropTopics, out *coordina
 	for _, name := range m.names() {
 		g := m.groups[name]
 		for _, topic := range req.Topics {
-			records = append(records, m.topicTombstones(g, topic)...)
+			records = append(records, m.topicTombstones(g, topic, req.Since)...)
 		}
 	}
 	m.writeThenAnswer(c, records, nil, out)
 }
 
-func (m *Machine) topicTombstones(g *group, topic string) []coordinator.Record {
+func (m *Machine) topicTombstones(g *group, topic string, since model.Timestamp) []coordinator.Record {
 	return slices.DeleteFunc(m.tombstones(g), func(r coordinator.Record) bool {
 		p, err := parse(r)
-		return err != nil || p.topic != topic
+		return err != nil || p.topic != topic || m.committedAt(g, topic, p.partition) > since
 	})
+}
+
+// committedAt is when an offset was committed last, in the log or shown.
+func (m *Machine) committedAt(g *group, topic string, partition int32) model.Timestamp {
+	at := model.NoTimestamp
+	if o, ok := g.offsets[topic][partition]; ok {
+		at = o.at
+	}
+	if g.waiting > 0 {
+		for i := range m.pending {
+			if p := &m.pending[i]; p.group == g && p.topic == topic && p.partition == partition && p.value != nil {
+				at = p.value.at
+			}
+		}
+	}
+	return at
 }

@@ -101,8 +101,12 @@ type (
 	Describe struct{}
 	// Delete removes one group; there is no answer but the code.
 	Delete struct{}
-	// DropTopics removes the offsets of topics that are gone.
-	DropTopics struct{ Topics []string }
+	// DropTopics removes the offsets of topics that are gone, but for those that were
+	// committed since: a topic may have been made anew under its name.
+	DropTopics struct {
+		Topics []string
+		Since  model.Timestamp
+	}
 )
 
 // Handle implements coordinator.Machine.

@@ -492,7 +492,7 @@ func (w *world) command(t *testing.T, a args) {
 		req.Topics = append(req.Topics, rt)
 		w.call(tag, 0, "c", req)
 	case "drop-topic":
-		w.call(tag, 0, "", &DropTopics{Topics: []string{a.str("topic", "t")}})
+		w.call(tag, 0, "", &DropTopics{Topics: []string{a.str("topic", "t")}, Since: w.now.Wall + model.Timestamp(a.num("since", 1))})
 	case "list":
 		req := &List{}
 		if s := a.str("states", ""); s != "" {
