@@ -292,7 +292,7 @@ func (ld *loader) keepSegments() (renew bool, err error) {
 			l.tip = ld.tip
 			// A killed process may have left blocks reserved behind the end.
 			l.tip.created, l.tip.jitter, l.tip.reserved = created, jitter, s.size+1
-			l.segments = append(l.segments, &segment{base: s.base, file: s.file, interval: s.interval})
+			l.segments = append(l.segments, &segment{base: s.base, file: s.file, interval: s.interval, unread: s.unread})
 			l.tip.seg = l.segments[len(l.segments)-1]
 			return false, nil
 		}

@@ -51,6 +51,8 @@ func (ld *loader) trust(i int) error {
 		}
 	} else if err := ld.adopt(i, &w, &t); err != nil {
 		return err
+	} else if s.size > 0 {
+		s.unread = &unread{size: s.size}
 	}
 	return ld.trustTxns(i)
 }

@@ -159,6 +159,9 @@ func (v *View) slice(i int, w *headerWalk, from, bound model.Offset, maxBytes in
 	if m, ok := v.markAt(i, from); ok {
 		return pos, n, m.base, nil
 	}
+	if n, err = v.checkHeaders(i, w, pos, n); err != nil {
+		return 0, 0, from, v.damaged(i, pos, from, err)
+	}
 	b, err := w.header(pos)
 	if err != nil {
 		return 0, 0, from, v.damaged(i, pos, from, err)

@@ -105,6 +105,7 @@ func (l *Log) sealed() (*segment, *segmentIndexes) {
 	return &segment{
 		base: t.seg.base, file: t.seg.file, end: max(l.logEnd, t.seg.base), size: t.size,
 		maxTS: t.index.maxTS, maxTSLast: t.index.maxTSLast, txns: t.txns, interval: l.cfg.IndexIntervalBytes,
+		unread: t.seg.unread,
 	}, t.index.sealed()
 }
 

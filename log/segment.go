@@ -29,6 +29,8 @@ type segment struct {
 	txns []txnEntry
 	// seal is nil if there is none, as in a directory that Kafka wrote.
 	seal *seal
+	// unread is nil if this process wrote the segment, or has read all of it.
+	unread *unread
 	// interval is used to index the segment anew.
 	interval int32
 

@@ -185,7 +185,7 @@ func (l *Log) reseal(s *segment, next model.Offset) (*segment, error) {
 	}
 	return &segment{
 		base: s.base, file: s.file, end: s.end, size: s.size, maxTS: s.maxTS, maxTSLast: s.maxTSLast,
-		txns: s.txns, seal: &se, interval: s.interval,
+		txns: s.txns, seal: &se, interval: s.interval, unread: s.unread,
 	}, nil
 }
 
@@ -256,7 +256,7 @@ func (l *Log) shortenedAt(i int, pos int64) (*segment, indexBuilder, error) {
 	}
 	s := &segment{
 		base: old.base, file: old.file, end: end, size: pos,
-		maxTS: t.index.maxTS, maxTSLast: t.index.maxTSLast, interval: l.cfg.IndexIntervalBytes,
+		maxTS: t.index.maxTS, maxTSLast: t.index.maxTSLast, interval: l.cfg.IndexIntervalBytes, unread: old.unread,
 	}
 	for _, e := range txns {
 		if e.last < end {
