@@ -162,7 +162,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 // why it is offline.
 func (r *replica) excused() bool {
 	m := r.m
-	return r.hit || r.drop || r.hurt || r.wiped || m.dirHit == m.lives ||
+	return r.hit || r.drop || r.hurt || r.wiped || r.rotten || m.dirHit == m.lives ||
 		m.fullLife == m.lives && r.host != nil && !r.online // loaded or made on a full disk
 }
 
@@ -343,7 +343,7 @@ func (r *replica) loaded(s *host.State) {
 	}
 	r.loadedPoint = int64(s.RecoveryPoint)
 	r.end, r.lossy, r.hurt, r.hit = end, false, false, r.hit && fresh
-	if !fresh {
+	if !fresh && !r.rotten {
 		r.compare(s, "after the start")
 	}
 	r.drop, r.wiped = false, false

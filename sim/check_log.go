@@ -20,6 +20,7 @@ const (
 	cleanFile         = ".kafka_cleanshutdown"
 	logStartFile      = "log-start-offset-checkpoint"
 	recoveryPointFile = "recovery-point-offset-checkpoint"
+	highWatermarkFile = "replication-offset-checkpoint"
 	epochFile         = "leader-epoch-checkpoint"
 )
 
@@ -223,7 +224,7 @@ func (m *machine) deepCheck() {
 	for _, hosted := range n.hosted {
 		r, s := n.seen[hosted], hosted.State()
 		r.batches = r.batches[:0]
-		if r.part.gone || r.hurt || s.Role == partition.Offline || s.View == nil {
+		if r.part.gone || r.hurt || r.rotten || s.Role == partition.Offline || s.View == nil {
 			continue
 		}
 		if r.compare(s, "in the files"); r.hurt {
@@ -232,10 +233,10 @@ func (m *machine) deepCheck() {
 		if m.faults.errors == 0 && !r.hit && !r.cutting {
 			r.checkAnswers(s)
 		}
-		if w.nodeRand.IntN(2) == 0 && !r.hit && m.fullLife != m.lives {
+		if w.nodeRand.IntN(2) == 0 && !r.hit && !r.stained && m.fullLife != m.lives {
 			r.checkIndexes()
 		}
-		if !r.drop && !r.cutting {
+		if !r.drop && !r.cutting && !r.stained {
 			r.checkDurable(image, s)
 		}
 	}

@@ -10,7 +10,7 @@ func (w *World) checkReplicas(p *part) {
 	var live []*replica
 	for _, m := range w.machines {
 		r := m.find(p)
-		if r == nil || !m.up() || r.state == nil || r.state.View == nil || r.state.Role == partition.Offline || r.hurt || r.drop || r.hit || len(r.batches) == 0 {
+		if r == nil || !m.up() || r.state == nil || r.state.View == nil || r.state.Role == partition.Offline || r.hurt || r.rotten || r.drop || r.hit || len(r.batches) == 0 {
 			continue
 		}
 		live = append(live, r)

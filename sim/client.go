@@ -197,6 +197,8 @@ func (w *World) hurt(t target) bool {
 		switch {
 		case reg == nil, reg.Leader == model.NoLeader:
 			return true
+		case r.rotten && reg.Leader == m.id:
+			return true
 		case r.hurt && (reg.Leader == m.id || len(reg.ISR) < minISR(w.meta.img, t.topic)):
 			return true
 		}

@@ -62,7 +62,7 @@ func (c *counter) follow() {
 	at := max(c.applied, int64(s.LogStart))
 	for at < int64(c.told) {
 		region, err := s.View.Read(model.Offset(at), s.LogEnd, 1<<20, true)
-		if err != nil && c.r.hit {
+		if err != nil && (c.r.hit || c.r.rotten) {
 			return
 		}
 		if err != nil {
@@ -83,7 +83,7 @@ func (c *counter) follow() {
 		if err == errCutAway {
 			break
 		}
-		if err != nil && c.r.hit {
+		if err != nil && (c.r.hit || c.r.rotten) {
 			return
 		}
 		if err != nil {

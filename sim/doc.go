@@ -11,7 +11,7 @@
 //
 // A run has two phases. In the safety phase anything goes: kills, power
 // failures, torn writes, failed fsyncs, full disks, slow disks, jumping clocks,
-// cut connections, topics that come and go. In the liveness phase the world is
+// cut connections, topics that come and go, bits that flip on disks. In the liveness phase the world is
 // healed, and within some virtual time every partition that was not honestly
 // damaged must be led and every client must have finished.
 //

@@ -85,7 +85,7 @@ func (w *World) digests() map[*part]uint64 {
 		if r == nil || r.state == nil || r.state.Role == partition.Offline || r.state.LogEnd == 0 {
 			continue // an empty one may have been made between the two
 		}
-		if len(w.machines) > 1 && w.anyHurt(p) {
+		if len(w.machines) > 1 && (w.anyHurt(p) || w.anyRotten(p)) {
 			continue // its replicas need not be level
 		}
 		s := r.state

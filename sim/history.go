@@ -120,6 +120,9 @@ type replica struct {
 	// holed: a hole in it can't be told from compaction's work, so the broker
 	// serves it.
 	holed bool
+	// stained: a file beside its segments was spoilt, and may be still. rotten: so
+	// was a batch, and nobody need have noticed.
+	stained, rotten bool
 	// wiped: its directory was taken away, and it has not been made anew.
 	wiped bool
 	// removed: it was taken out of the assignment. left: its broker has heard so; a
@@ -162,7 +165,7 @@ type stored struct {
 
 // unsound reports whether something of it may be missing that was there.
 func (r *replica) unsound() bool {
-	return r.tainted || r.hurt || r.hit || r.drop || r.wiped
+	return r.tainted || r.hurt || r.hit || r.drop || r.wiped || r.rotten
 }
 
 // newPayload makes an id.

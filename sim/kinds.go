@@ -44,6 +44,7 @@ const (
 	KindWipe      // a replica's directory is gone when the process starts
 	KindMinISR    // min.insync.replicas changes
 	KindUnclean   // someone chooses that a partition may lose records
+	KindRot       // what lies on a disk changes by itself; also with one broker
 	kindCount
 )
 
@@ -52,7 +53,7 @@ func (k Kind) String() string {
 	return [...]string{"kill", "midkill", "power", "midpower", "stop", "eio", "fsync", "full", "slowflush",
 		"slowwrite", "stall", "clock", "cut", "admin", "delete", "init",
 		"partition", "oneway", "clog", "reset", "laggard", "leader", "move", "blackout",
-		"late", "alter", "reflex", "story", "wipe", "minisr", "unclean"}[k]
+		"late", "alter", "reflex", "story", "wipe", "minisr", "unclean", "rot"}[k]
 }
 
 // Kinds returns all kinds.
@@ -89,13 +90,13 @@ func joinKinds(ks []Kind) string {
 }
 
 // ofCluster reports whether the kind needs several brokers.
-func (k Kind) ofCluster() bool { return k >= KindPartition }
+func (k Kind) ofCluster() bool { return k >= KindPartition && k != KindRot }
 
 // drawn reports whether faults of the kind are drawn from time to time; others
 // come of themselves.
 func (k Kind) drawn() bool {
 	switch k {
-	case KindFlush, KindWrite, KindAdmin, KindDelete, KindInit, KindMove, KindAlter, KindReflex, KindWipe, KindMinISR, KindUnclean:
+	case KindFlush, KindWrite, KindAdmin, KindDelete, KindInit, KindMove, KindAlter, KindReflex, KindWipe, KindMinISR, KindUnclean, KindRot:
 		return false
 	}
 	return true

@@ -57,6 +57,7 @@ func (m *machine) boot() {
 		return
 	}
 	w.act(KindWipe, func(r *rand.Rand) { m.wipe(r) })
+	w.act(KindRot, func(r *rand.Rand) { m.rot(r) })
 	m.lives++
 	w.counts.boots++
 	w.era++

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func (o *Options) draw(r *rand.Rand) {
 		o.Events = DefaultEvents
 	}
 	few := 1 + r.IntN(100) // how many percent of the kinds this seed has
-	for i := range o.on {
+	for i := range o.on[:KindRot] {
 		o.on[i] = r.IntN(100) < max(few, 25)
 	}
 	ms := time.Millisecond
@@ -107,6 +108,12 @@ func (o *Options) draw(r *rand.Rand) {
 			o.drawn = append(o.drawn, k)
 		}
 	}
+}
+
+// drawRot draws whether disks rot. Most seeds are the worlds that they would be
+// without this.
+func (o *Options) drawRot(r *rand.Rand) {
+	o.on[KindRot] = r.IntN(4) == 0 && !slices.Contains(o.Without, KindRot)
 }
 
 // drawCluster draws the shape of the cluster.

@@ -128,6 +128,7 @@ func newWorld(o Options, out io.Writer) *World {
 	split := func(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, salt)) }
 	o.draw(split(1))
 	o.drawMembers(split(6))
+	o.drawRot(split(7))
 	w.o = o
 	w.nemesisRand, w.diskRand, w.clientRand, w.nodeRand = split(2), split(3), split(4), split(5)
 	w.trace.world, w.trace.out = w, out

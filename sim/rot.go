@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tidemark/tidemark/internal/vfs"
+)
+
+// What lies on a disk may change by itself: a bit flips, a block reads as zeros.
+// It does here while no process runs, in what had been synced.
+
+// rot damages something on the machine's disk before its process starts,
+// sometimes.
+func (m *machine) rot(r *rand.Rand) {
+	switch r.IntN(4) {
+	case 0:
+		m.rotBeside(r)
+	case 1, 2:
+		m.rotLog(r)
+	}
+}
+
+// spoil damages a file between two positions: one bit, or a block of zeros. It
+// reports whether anything is different now. The file is another one then, since
+// bytes that somebody has never change.
+func (m *machine) spoil(r *rand.Rand, path string, from, to int, flip bool) bool {
+	old, err := m.disk.Content(path)
+	if err != nil || to > len(old) || from >= to {
+		return false
+	}
+	b := append([]byte(nil), old...)
+	at := from + r.IntN(to-from)
+	what := "a flipped bit"
+	if flip {
+		b[at] ^= 1 << r.IntN(8)
+	} else {
+		what = "a block of zeros"
+		at -= at % 512
+		clear(b[at:min(at+512, len(b))])
+	}
+	if string(b) == string(old) || vfs.WriteFileAtomic(m.disk, path, b) != nil {
+		return false
+	}
+	m.world.counts.kind[KindRot]++
+	m.line("rot        %s at %d of %s", what, at, path)
+	return true
+}
+
+// anyRotten reports whether a batch of some replica of a partition was spoilt.
+func (w *World) anyRotten(p *part) bool {
+	return slices.ContainsFunc(w.machines, func(m *machine) bool {
+		r := m.find(p)
+		return r != nil && r.rotten
+	})
+}
+
+// rotBeside damages files that can be made anew: that costs time, not records.
+// What is text and has no checksum, as Kafka wants it, loses a whole block: one
+// digit for another would be as good as any.
+func (m *machine) rotBeside(r *rand.Rand) {
+	var paths []string
+	for _, rep := range m.replicas {
+		names, err := m.disk.List(partDir(rep.tp))
+		if err != nil || rep.part.gone {
+			continue
+		}
+		for _, name := range names {
+			if isText(name) || isBeside(name) {
+				paths = append(paths, filepath.Join(partDir(rep.tp), name))
+			}
+		}
+	}
+	paths = append(paths, filepath.Join(dataDir, highWatermarkFile))
+	if !slices.ContainsFunc(m.replicas, func(rep *replica) bool { return rep.rotten }) {
+		// Without it a spoilt batch could be one whose write was torn.
+		paths = append(paths, filepath.Join(dataDir, recoveryPointFile))
+	}
+	for range 1 + r.IntN(3) {
+		path := pick(r, paths)
+		b, err := m.disk.Content(path)
+		if err != nil || len(b) == 0 {
+			continue
+		}
+		if m.spoil(r, path, 0, len(b), !isText(path) && r.IntN(2) == 0) {
+			if tp, ok := dirOf(path); ok && m.at(tp) != nil {
+				m.at(tp).stained = true
+			}
+		}
+	}
+}
+
+func isText(path string) bool { return strings.HasSuffix(path, "-checkpoint") }
+
+func isBeside(path string) bool {
+	switch filepath.Ext(path) {
+	case ".index", ".timeindex", ".txnindex", ".seal", ".snapshot":
+		return true
+	}
+	return false
+}
+
+// rotLog damages a batch of a replica that is not needed, below its recovery
+// point: what lies above may have been torn as well.
+func (m *machine) rotLog(r *rand.Rand) {
+	w := m.world
+	if w.frail != nil && w.frail != m {
+		return
+	}
+	var spare []*replica
+	for _, rep := range m.replicas {
+		reg := w.registration(rep.part)
+		if !rep.part.gone && !rep.removed && reg != nil && reg.HasReplica(m.id) && rep.life > 0 && w.othersWhole(rep) {
+			spare = append(spare, rep)
+		}
+	}
+	if len(spare) == 0 {
+		return
+	}
+	rep := pick(r, spare)
+	point := checkpointOf(m.disk, recoveryPointFile, rep.tp)
+	type spot struct {
+		path string
+		b    fileBatch
+	}
+	var spots []spot
+	names, err := m.disk.List(partDir(rep.tp))
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if filepath.Ext(name) != ".log" {
+			continue
+		}
+		path := filepath.Join(partDir(rep.tp), name)
+		content, err := m.disk.Content(path)
+		if err != nil {
+			return
+		}
+		batches, _, _ := w.parses.of(content)
+		for _, b := range batches {
+			if b.last < point {
+				spots = append(spots, spot{path, b})
+			}
+		}
+	}
+	if len(spots) == 0 {
+		return
+	}
+	for range 1 + r.IntN(3) {
+		s := pick(r, spots)
+		end := s.b.pos + s.b.size
+		if r.IntN(2) == 0 {
+			end = s.b.pos + 21 // what no CRC covers, and the CRC
+		}
+		if m.spoil(r, s.path, s.b.pos, end, r.IntN(4) > 0) {
+			w.frail = m
+			rep.rotten, rep.part.maimed = true, true
+		}
+	}
+}
