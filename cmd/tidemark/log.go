@@ -33,7 +33,7 @@ func newLogDump(io streams) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&opts.JSON, "json", false, "one JSON object a line")
 	cmd.Flags().BoolVar(&opts.Deep, "deep", false, "print each record of a segment, not only its batches")
-	cmd.Flags().BoolVar(&opts.Data, "data", false, "with --deep: print keys, values and headers too")
+	cmd.Flags().BoolVar(&opts.Data, "data", false, "print keys and values too; those of __consumer_offsets are decoded")
 	return cmd
 }
 

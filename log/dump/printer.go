@@ -143,11 +143,23 @@ func (p *printer) bytes(name string, v []byte) {
 		p.str(name, string(v))
 	case p.json:
 		p.str(name+"Base64", base64.StdEncoding.EncodeToString(v))
-	case printable(v):
-		p.str(name, string(v))
 	default:
-		p.str(name, strconv.Quote(string(v)))
+		p.str(name, textOf(v))
 	}
+}
+
+// raw writes text that is JSON already.
+func (p *printer) raw(name string, text []byte) {
+	p.key(name)
+	p.line = append(p.line, text...)
+}
+
+// textOf is a name as it is shown: in Go's quotes unless it is one line of text.
+func textOf(b []byte) string {
+	if printable(b) {
+		return string(b)
+	}
+	return strconv.Quote(string(b))
 }
 
 // names writes a list of header keys.

@@ -1,8 +1,6 @@
 package dump
 
 import (
-	"strconv"
-
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/log/scan"
 	"github.com/tidemark/tidemark/protocol/record"
@@ -39,15 +37,13 @@ func (d *dumper) record(f scan.Placed, r *record.Record) {
 	p.num("sequence", int64(seq))
 	keys := make([]string, len(r.Headers))
 	for i, h := range r.Headers {
-		keys[i] = string(h.Key)
-		if !printable(h.Key) {
-			keys[i] = strconv.Quote(keys[i])
-		}
+		keys[i] = textOf(h.Key)
 	}
 	p.names("headerKeys", keys)
 	switch {
 	case f.IsControl():
 		d.control(r)
+	case d.data && d.ofGroups() && d.group(r):
 	case d.data:
 		if r.Key != nil {
 			p.bytes("key", r.Key)
