@@ -30,6 +30,9 @@ const (
 	tempSuffix = ".tmp"
 )
 
+// DamagedSuffix ends the name of a note of damage (see NoteDamage).
+const DamagedSuffix = damagedSuffix
+
 // Suffixes of partition directories that are no longer, or not yet, in use.
 const (
 	DeleteDirSuffix = "-delete"

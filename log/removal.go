@@ -65,6 +65,8 @@ const (
 	WhyUnfinishedCut = "unfinished cut"
 	// WhyBelowStart: the log ended below its start.
 	WhyBelowStart = "below the log's start"
+	// WhyRefill: a damaged replica was filled anew, and its old files go.
+	WhyRefill = "refill"
 	// WhyUnreadable: a small file made no sense and is about to be replaced.
 	WhyUnreadable = "unreadable file"
 )

@@ -90,6 +90,11 @@ func (n *node) replica(hosted *host.Hosted) *replica {
 			return r.left && r.part.id == hosted.ID() && r.host != hosted
 		})
 		r = n.m.replica(n.world.h.part(hosted.ID(), hosted.TopicPartition()))
+		if r.hurt && r.host != nil && r.host != hosted {
+			r.m.line("refill     %v", r.tp)
+			r.emptied() // it was offline, and is filled anew in the same life
+			r.hurt = false
+		}
 		n.seen[hosted], r.host, r.state, r.online = r, hosted, nil, false
 		r.rider = &counter{r: r, n: n}
 		if n.world.o.riders && hosted.TopicPartition().Topic != groupsTopic {
@@ -126,7 +131,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 			w.fail(0, "%v went offline on broker %d, whose disk is sound: %s", r.tp, m.id, s.Reason)
 		}
 		if len(w.machines) > 1 && s.Code == protocol.CodeKafkaStorageError {
-			r.hurt, r.part.maimed = true, true // until a start finds it whole; nothing else makes it anew
+			r.hurt, r.part.maimed = true, true // until a start finds it whole, or it is filled anew
 		}
 		return r
 	}

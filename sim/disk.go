@@ -215,8 +215,15 @@ func (m *machine) wipe(r *rand.Rand) {
 	w.counts.kind[KindWipe]++
 	m.line("wiped      %v", rep.tp)
 	m.wipedLife = m.lives
-	rep.cut(0)
-	rep.lossy, rep.tainted, rep.dark, rep.wiped, rep.part.maimed = true, true, true, true, true
+	rep.emptied()
+	rep.dark = true
+}
+
+// emptied is told that a replica has nothing any more: it was taken away, or is
+// damaged and begins anew.
+func (r *replica) emptied() {
+	r.cut(0)
+	r.lossy, r.tainted, r.wiped, r.part.maimed = true, true, true, true
 }
 
 // othersWhole reports whether a replica is not needed: a member of the ISR

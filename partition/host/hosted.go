@@ -30,6 +30,8 @@ type Hosted struct {
 	// lastOnline is the State before the log was lost, nil while it isn't.
 	lastOnline atomic.Pointer[State]
 	unanswered unanswered
+	// damage is what takes the partition offline, nil if it isn't damage.
+	damage atomic.Pointer[log.CorruptionError]
 	// stalled is set by the watchdog while a write doesn't come back: requests
 	// are answered KAFKA_STORAGE_ERROR without entering the loop.
 	stalled atomic.Bool

@@ -136,6 +136,9 @@ func (m *ReplicaManager) scan() []*foundDir {
 			case log.DeleteDirSuffix:
 				m.retire(d, name, 0)
 				continue
+			case log.StrayDirSuffix:
+				m.findAside(d, name, tp, highWatermarks[tp])
+				continue
 			case "":
 			default:
 				continue
@@ -280,6 +283,7 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 		var damage *log.CorruptionError
 		if errors.As(err, &damage) {
 			m.events.damaged(h, damage)
+			h.damage.Store(damage)
 		}
 		if doubtful || errors.Is(err, log.ErrPoisoned) {
 			m.doubt(f.dir, f.id)
@@ -327,7 +331,7 @@ func (m *ReplicaManager) hostOffline(h *Hosted, reason string) {
 	h.core = partition.NewOffline(m.deps.Self, partition.CodeStorageError)
 	m.events.offline(h, reason)
 	h.publish(nil) // nobody reads yet
-	if h.dir == nil {
+	if h.dir == nil || h.damage.Load() != nil {
 		m.without.Add(1)
 	}
 	m.trouble()

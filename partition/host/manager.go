@@ -80,8 +80,9 @@ type ReplicaManager struct {
 	counters counters
 
 	index atomic.Pointer[index]
-	// without counts the partitions that are offline because they have no log, since
-	// revive looked last and found none.
+	// without counts the partitions that are offline because they have no log or a
+	// damaged one, and the directories that were set aside, since revive looked last
+	// and found none.
 	without  atomic.Int64
 	reviving atomic.Bool // asked for, and not begun
 
@@ -90,6 +91,11 @@ type ReplicaManager struct {
 	// fedUnder is the broker epoch under which registrations were given to every
 	// partition.
 	fedUnder model.BrokerEpoch
+
+	// asides are the directories of damaged replicas that were set aside, and refills
+	// when a replica was filled anew last.
+	asides  []*asideDir
+	refills map[model.TopicIDPartition]refillTry
 
 	// registeredAt is the broker epoch, -1 before the registration.
 	registeredAt atomic.Int64

@@ -11,8 +11,8 @@ import (
 )
 
 // A partition is offline without a log if the disk was full, or refused, when it
-// was to be made, or if its log is lost and the cluster still counts on it. Both
-// pass: space is freed, others are elected. Then the log is made and the partition
+// was to be made, or if its log is lost or damaged and the cluster still counts on
+// it. That passes: space is freed, others are elected. Then the log is made and the partition
 // served, in another Hosted: the old one's waiters have their answers.
 
 // lookAfterLost has the logs made that can be made now.
@@ -37,11 +37,15 @@ const reviveAtOnce = 200
 
 // revive is lookAfterLost in line with Apply.
 func (m *ReplicaManager) revive() {
+	m.without.Store(0) // what goes offline from here on counts anew
+	m.partAsides()
 	left := int64(0)
 	fresh := make(map[*Dir][]*Hosted)
 	old := make(map[*Hosted]*Hosted)
+	var away []*awayJob
 	for _, h := range m.All() {
-		if h.dir != nil || h.State().Role != partition.Offline {
+		damage := h.damage.Load()
+		if h.dir != nil && damage == nil || h.State().Role != partition.Offline {
 			continue
 		}
 		left++
@@ -49,14 +53,29 @@ func (m *ReplicaManager) revive() {
 			continue
 		}
 		reg := m.image.PartitionByID(h.id)
-		if len(old) == reviveAtOnce || reg == nil || !reg.HasReplica(m.deps.Self) || m.lost(h.id, reg) != "" {
+		if len(old)+len(away) == reviveAtOnce || reg == nil || !reg.HasReplica(m.deps.Self) {
 			continue
 		}
-		if d := m.place(fresh); d != nil {
+		d := h.dir
+		switch {
+		case d != nil && m.mayRefill(h, reg):
+			away = append(away, &awayJob{h: h, damage: damage, leader: reg.Leader})
+			continue
+		case d == nil && (m.lost(h.id, reg) == "" || m.given(reg)):
+			d = m.place(fresh)
+		default:
+			continue
+		}
+		if d != nil {
 			next := newHosted(m, h.id, h.tp)
 			next.topic = m.deps.Topic(m.image, h.tp.Topic)
 			fresh[d], old[next] = append(fresh[d], next), h
 		}
+	}
+	for _, h := range m.setAway(away) {
+		next := newHosted(m, h.id, h.tp)
+		next.topic = m.deps.Topic(m.image, h.tp.Topic)
+		fresh[h.dir], old[next] = append(fresh[h.dir], next), h
 	}
 	var add, drop []*Hosted
 	jobs, done := m.makeLogs(fresh, true)
@@ -79,12 +98,15 @@ func (m *ReplicaManager) revive() {
 			add, drop = append(add, next), append(drop, old[next])
 		}
 	}
-	m.without.Store(left - int64(len(add)))
+	m.without.Add(left - int64(len(add)) + int64(len(m.asides)))
 	if len(add) == 0 {
 		return
 	}
 	m.change(add, drop)
-	for _, next := range add {
+	for i, next := range add {
+		if drop[i].dir == nil {
+			next.dir.flusher.Submit(&lostJob{m, drop[i]}, false)
+		}
 		m.logger.Warn("a partition that was offline without a log has one now", name(next), zap.String("dir", next.dir.path))
 		if m.fedUnder == model.BrokerEpoch(m.registeredAt.Load()) && m.fedUnder != model.NoBrokerEpoch {
 			m.register(m.image, next)
