@@ -10,7 +10,7 @@ import (
 // StateManager holds the state of all producers of one partition. Make it with
 // New. Owned by the partition's loop.
 type StateManager struct {
-	producers map[model.ProducerID]*Entry
+	producers map[model.ProducerID]*Entry // nil until there is one
 	// txns knows which transactions are open, and which are decided but may
 	// not be replicated yet.
 	txns txns
@@ -21,7 +21,7 @@ type StateManager struct {
 
 // New returns a StateManager that knows no producer and begins at offset 0.
 func New() *StateManager {
-	return &StateManager{producers: map[model.ProducerID]*Entry{}}
+	return &StateManager{}
 }
 
 // Update applies one batch that is in the log, with its final offsets. It
@@ -165,9 +165,17 @@ func (m *StateManager) entry(id model.ProducerID) *Entry {
 	if e == nil {
 		fresh := newEntry(id)
 		e = &fresh
-		m.producers[id] = e
+		m.put(e)
 	}
 	return e
+}
+
+// put enters a producer. Most of many partitions never have one.
+func (m *StateManager) put(e *Entry) {
+	if m.producers == nil {
+		m.producers = make(map[model.ProducerID]*Entry)
+	}
+	m.producers[e.ProducerID] = e
 }
 
 func (m *StateManager) sortedIDs() []model.ProducerID {

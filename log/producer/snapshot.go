@@ -81,7 +81,7 @@ func (m *StateManager) Unmarshal(b []byte) error {
 	m.txns.reset()
 	for i := range entries {
 		e := entries[i]
-		m.producers[e.ProducerID] = &e
+		m.put(&e)
 		if e.HasOpenTxn() {
 			m.txns.open = append(m.txns.open, openTxn{first: e.TxnFirstOffset, id: e.ProducerID})
 		}
