@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -193,8 +194,12 @@ func (g *groups) led() []*host.Hosted {
 // that has none.
 func homeOf(name string, partitions int) int32 {
 	var h int32
-	for _, unit := range utf16.Encode([]rune(name)) {
-		h = 31*h + int32(unit)
+	for _, r := range name {
+		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
+			h = 31*(31*h+high) + low
+		} else {
+			h = 31*h + r
+		}
 	}
 	switch {
 	case h == -1<<31:
