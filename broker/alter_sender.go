@@ -202,3 +202,19 @@ type alterAnswer struct {
 
 // Deliver implements loop.Delivery.
 func (a *alterAnswer) Deliver(model.Now) { a.h.AlterAnswered(a.a) }
+
+// rereadEpochs is for a mutant: a request that is sent again names the
+// incarnations that are registered by now, not those whose offsets were observed.
+func (b *Broker) rereadEpochs(r *kmsg.AlterPartitionRequest) {
+	img := b.Image()
+	for i := range r.Topics {
+		for j := range r.Topics[i].Partitions {
+			for k := range r.Topics[i].Partitions[j].NewEpochISR {
+				m := &r.Topics[i].Partitions[j].NewEpochISR[k]
+				if reg := img.Broker(model.BrokerID(m.BrokerID)); reg != nil {
+					m.BrokerEpoch = int64(reg.Epoch)
+				}
+			}
+		}
+	}
+}

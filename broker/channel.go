@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/controller/quorum"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/protocol"
 	"github.com/tidemark/tidemark/protocol/transport"
 )
@@ -191,7 +192,12 @@ func (s *submission) again(err error) {
 }
 
 // TickAt implements loop.Ticker: the pause is over.
-func (s *submission) TickAt(model.Now) { s.try() }
+func (s *submission) TickAt(model.Now) {
+	if r, ok := s.cmd.Request.(*kmsg.AlterPartitionRequest); ok && mutant.On("part-alter-rereads-epoch") {
+		s.c.b.rereadEpochs(r)
+	}
+	s.try()
+}
 
 // fail ends it with the response that says so.
 func (s *submission) fail(err error) {

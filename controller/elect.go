@@ -210,7 +210,7 @@ func (c *change) unclean(p *metadata.PartitionRegistration, t *target) model.Bro
 			return leader
 		}
 	}
-	if c.election != ElectUnclean && c.election != ElectUncleanNow {
+	if c.election != ElectUnclean && c.election != ElectUncleanNow && !mutant.On("ctl-unclean-silently") {
 		return model.NoLeader
 	}
 	damaged := model.NoLeader

@@ -21,6 +21,7 @@ func stories() map[string]func(t *testing.T) error {
 		"ctl-damaged-elected":     storyDamagedMember,
 		"ctl-alter-no-cas":        storyStaleProposal,
 		"ctl-isr-any-incarnation": storyLateJoin,
+		"ctl-unclean-silently":    storyLastMemberAway,
 	}
 }
 
@@ -183,6 +184,22 @@ func storySoleMemberLosesPower(t *testing.T) error {
 	}
 	w.beat(2)
 	return wantState(w.partition(), 2, ids(2), nil)
+}
+
+// storyLastMemberAway: only 1 has everything. 2 does not lead without it, since
+// nobody has chosen that records may be lost.
+func storyLastMemberAway(t *testing.T) error {
+	w := newWorld(t, 1)
+	w.join(1, 2)
+	w.topic(2, 1)
+	w.hint(2)
+	w.hint(1)
+	w.again(2, 2, RegistrationFacts{Stop: metadata.StopProcess})
+	w.beat(2)
+	if p := w.partition(); p.Leader != model.NoLeader {
+		return fmt.Errorf("with its last member away: %s", p)
+	}
+	return nil
 }
 
 // storyFollowerLosesPower: what 3 acknowledged may be gone.

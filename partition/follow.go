@@ -144,6 +144,10 @@ func (p *Partition) followedStart(f *Fetched, w Written, out *Output) {
 // cutDiverging truncates as the leader's answer and the own epochs demand: to
 // where both logs are known to agree, never to the high watermark, which says
 // nothing about what lies above it. Source: KIP-101, KIP-279.
+//
+// A cut at the leader's log start leaves only what nobody can compare: it goes too,
+// and with it what it says of producers, which would pass for an answer to records
+// that were never committed.
 func (p *Partition) cutDiverging(f *Fetched, out *Output) {
 	cut := p.plog.Epochs().CutFor(f.Diverging, f.Asked.Offset, p.mark.LogEnd)
 	if mutant.On("part-no-kip279") {
@@ -154,6 +158,10 @@ func (p *Partition) cutDiverging(f *Fetched, out *Output) {
 		return
 	}
 	p.applying = f
+	if cut.To == f.LogStart && cut.To > p.mark.LogStart {
+		p.write(out, Write{Kind: WriteRestart, Offset: cut.To})
+		return
+	}
 	p.write(out, Write{Kind: WriteTruncate, Offset: cut.To})
 }
 

@@ -51,9 +51,9 @@ func (s *isr) revert() {
 
 // maybeExpand proposes to add r. It needs everything below the high watermark
 // and below the start of the present epoch; until then an elected r could lack
-// records that were exposed. It also needs to have our log start: what it has
-// below, nobody can compare any more, and it may be of an epoch that was cut off
-// elsewhere. Kafka doesn't ask for that.
+// records that were exposed. It also needs to have our log start: an elected r that
+// begins lower would show what was deleted, though it was said to be gone. Kafka
+// doesn't ask for that.
 func (p *Partition) maybeExpand(r *replica, out *Output) {
 	if p.isr.state != isrCommitted || p.isr.inMaximal(r.id) || !p.eligible(r) || r.logEnd < p.mark.HighWatermark {
 		return

@@ -178,16 +178,15 @@ func TestMutantExpandBelowLogStart(t *testing.T) {
 	kill(t, "part-expand-below-log-start", func() bool {
 		c := replicas(2)
 		told(t, c, `
-			elect leader=2 epoch=0 isr=(2)
-			produce 2 p
-			produce 2 q
-			crash 2
-			elect leader=1 epoch=1 isr=(1)
+			elect leader=1 epoch=0
 			produce 1 a
+			fetch 2
+			fetch 2
+			crash 2
+			elect leader=1 epoch=0 isr=(1)
 			delete 1 to=1
 			restart 2
 			tell 1
-			fetch 2
 			ask 2
 			drop 2
 			alter 1

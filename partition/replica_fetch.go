@@ -23,6 +23,9 @@ func (leader) replicaFetch(p *Partition, now model.Now, f *ReplicaFetch, out *Ou
 	if mutant.On("part-no-kip279") && verdict == epoch.Diverged && end.Offset >= f.Offset {
 		verdict = epoch.Agrees
 	}
+	if verdict == epoch.Agrees && p.incomparable(f) {
+		verdict, end = epoch.Diverged, model.OffsetAndEpoch{Offset: f.Offset, Epoch: f.LastEpoch}
+	}
 	switch {
 	case verdict == epoch.Diverged:
 		f.Result.Diverging = end
@@ -40,6 +43,14 @@ func (leader) replicaFetch(p *Partition, now model.Now, f *ReplicaFetch, out *Ou
 	p.advance(now, out)
 	p.releaseDeletes(out)
 	p.grant(r, f)
+}
+
+// incomparable says that a follower from outside the ISR ends where this log
+// starts, in an epoch of which nothing is left here: whether it has what was here
+// can't be told. It has to begin anew, as if it had more.
+func (p *Partition) incomparable(f *ReplicaFetch) bool {
+	first, known := p.plog.Epochs().Earliest()
+	return known && f.LastEpoch >= 0 && f.LastEpoch < first.Epoch && f.Offset == p.mark.LogStart && f.LogStart < f.Offset && !p.isr.inMaximal(f.Replica)
 }
 
 // judgeReplica makes the checks that come before the log is looked at.

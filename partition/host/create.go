@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/checkpoint"
@@ -260,7 +261,11 @@ func (m *ReplicaManager) createLog(d *Dir, h *Hosted, named bool) (plog *log.Log
 // setAside renames the directory of a partition that this broker should not
 // have. It is never deleted: what the metadata lacks was not necessarily removed.
 func (m *ReplicaManager) setAside(f *foundDir) {
-	name, err := m.rename(f.dir, f.name, f.tp, log.StrayDirSuffix)
+	suffix := log.StrayDirSuffix
+	if mutant.On("host-stray-deleted") {
+		suffix = log.DeleteDirSuffix
+	}
+	name, err := m.rename(f.dir, f.name, f.tp, suffix)
 	if err == nil {
 		err = f.dir.fs.SyncDir(f.dir.path)
 	}

@@ -49,6 +49,19 @@ func TestMutantFirstAppendEarly(t *testing.T) {
 	})
 }
 
+func TestMutantStrayDeleted(t *testing.T) {
+	kill(t, "host-stray-deleted", func() bool {
+		n, h := leading(t, nil)
+		n.send(h, 1, batchOf(3, -1, 0)).want(t, 0, 0)
+		n.stop()
+		n.commit(&metadata.RemoveTopic{ID: topicID("t")}) // which it did not see: its next image just lacks the topic
+		n.start()
+		n.stop()
+		n.start()
+		return len(dirNames(t, n, "-stray")) == 0 // the records are gone
+	})
+}
+
 func kill(t *testing.T, name string, faulty func() bool) {
 	t.Helper()
 	if faulty() {
