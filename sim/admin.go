@@ -69,7 +69,7 @@ func (a *admin) act() {
 			return
 		}
 	}
-	if a.ending || w.clientRand.IntN(8) > 0 {
+	if a.ending || w.play != nil || w.clientRand.IntN(8) > 0 {
 		return
 	}
 	if len(w.machines) > 1 && w.clientRand.IntN(3) == 0 && w.o.on[KindMove] {
@@ -263,6 +263,13 @@ func (a *admin) deleteRecords() {
 	if w.clientRand.IntN(4) > 0 && p.acked > 0 {
 		at = w.clientRand.Int64N(p.acked + 1)
 	}
+	a.deleteUpTo(c, to, at)
+}
+
+// deleteUpTo has a leader give up what lies below an offset, -1 for all that is
+// committed.
+func (a *admin) deleteUpTo(c *conn, to target, at int64) {
+	w := a.world
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = adminTimeout
 	t := kmsg.NewDeleteRecordsRequestTopic()

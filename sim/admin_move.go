@@ -68,15 +68,21 @@ func (a *admin) elect(c *conn, to target, kind int8) {
 // reassign gives a partition other replicas, or takes a reassignment back.
 func (a *admin) reassign(c *conn, to target) {
 	r := a.world.clientRand
+	var replicas []int32
+	if r.IntN(5) > 0 {
+		replicas = draw(r, len(a.world.machines), 1+r.IntN(min(3, len(a.world.machines))))
+	}
+	a.assign(c, to, replicas)
+}
+
+// assign gives a partition these replicas, or takes a reassignment back for none.
+func (a *admin) assign(c *conn, to target, replicas []int32) {
 	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 	req.TimeoutMillis = adminTimeout
 	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
 	t.Topic = to.topic
 	q := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-	q.Partition = to.partition
-	if r.IntN(5) > 0 {
-		q.Replicas = draw(r, len(a.world.machines), 1+r.IntN(min(3, len(a.world.machines))))
-	}
+	q.Partition, q.Replicas = to.partition, replicas
 	t.Partitions = append(t.Partitions, q)
 	req.Topics = append(req.Topics, t)
 	a.send(c, req, 0)

@@ -45,6 +45,7 @@ const (
 	KindMinISR    // min.insync.replicas changes
 	KindUnclean   // someone chooses that a partition may lose records
 	KindRot       // what lies on a disk changes by itself; also with one broker
+	KindPlay      // a long order of faults, each step of which waits for the last one's effect
 	kindCount
 )
 
@@ -53,7 +54,7 @@ func (k Kind) String() string {
 	return [...]string{"kill", "midkill", "power", "midpower", "stop", "eio", "fsync", "full", "slowflush",
 		"slowwrite", "stall", "clock", "cut", "admin", "delete", "init",
 		"partition", "oneway", "clog", "reset", "laggard", "leader", "move", "blackout",
-		"late", "alter", "reflex", "story", "wipe", "minisr", "unclean", "rot"}[k]
+		"late", "alter", "reflex", "story", "wipe", "minisr", "unclean", "rot", "play"}[k]
 }
 
 // Kinds returns all kinds.
@@ -96,7 +97,7 @@ func (k Kind) ofCluster() bool { return k >= KindPartition && k != KindRot }
 // come of themselves.
 func (k Kind) drawn() bool {
 	switch k {
-	case KindFlush, KindWrite, KindAdmin, KindDelete, KindInit, KindMove, KindAlter, KindReflex, KindWipe, KindMinISR, KindUnclean, KindRot:
+	case KindFlush, KindWrite, KindAdmin, KindDelete, KindInit, KindMove, KindAlter, KindReflex, KindWipe, KindMinISR, KindUnclean, KindRot, KindPlay:
 		return false
 	}
 	return true

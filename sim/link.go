@@ -55,6 +55,9 @@ type stream struct {
 	resumes     bool
 	// held: bytes of that direction are blocked and will be tried again.
 	heldThere, heldHere bool
+	// pinned: requests don't arrive until a play says so; freed: it has. hanging:
+	// behind them comes the end of the connection.
+	pinned, freed, hanging bool
 }
 
 // flow is one direction: bytes that arrive in order.
@@ -76,7 +79,7 @@ func (s *stream) knock() {
 		s.drop()
 		return
 	}
-	if !s.net.open(s.from.m.id, s.to.id) || !s.net.open(s.to.id, s.from.m.id) || s.to.dark {
+	if !s.net.hears(s.class, s.from.m.id, s.to.id) || !s.net.open(s.to.id, s.from.m.id) || s.to.dark {
 		w.at(20*s.net.retransmit(), s.knock)
 		return
 	}
@@ -108,6 +111,9 @@ func (s *stream) Write(frame []byte) {
 	q := &s.requests
 	q.last = max(q.last, w.sim.Now()+s.passes(s.from.m.id, s.to.id))
 	if req := s.wish(frame); req != nil && len(req.Topics) > 0 {
+		if y := w.play; y != nil && y.wished != nil {
+			y.wished(s, req)
+		}
 		w.act(KindAlter, func(r *rand.Rand) { s.altering(r, req) })
 	}
 	q.pieces = append(q.pieces, piece{q.last, frame})
@@ -117,10 +123,10 @@ func (s *stream) Write(frame []byte) {
 // arrive hands in what has come by now.
 func (s *stream) arrive() {
 	w := s.net.world
-	if s.there || len(s.requests.pieces) == 0 {
+	if s.there || len(s.requests.pieces) == 0 || s.pinned {
 		return
 	}
-	if !s.net.open(s.from.m.id, s.to.id) {
+	if !s.net.open(s.from.m.id, s.to.id) || !s.freed && !s.net.hears(s.class, s.from.m.id, s.to.id) {
 		if !s.heldThere {
 			s.heldThere = true
 			w.at(s.net.retransmit(), func() {
@@ -183,7 +189,7 @@ func (s *stream) returns() {
 	if s.here || len(s.answers.pieces) == 0 {
 		return
 	}
-	if !s.net.open(s.to.id, s.from.m.id) {
+	if !s.net.hears(s.class, s.to.id, s.from.m.id) {
 		if !s.heldHere {
 			s.heldHere = true
 			s.from.rt.After(s.net.retransmit(), do(func() {
@@ -246,7 +252,8 @@ func (s *stream) hangUp() {
 }
 
 func (s *stream) hungUp() {
-	if s.there || s.local == nil || s.peer.m.node != s.peer {
+	s.hanging = true
+	if s.there || s.local == nil || s.peer.m.node != s.peer || s.pinned {
 		return
 	}
 	if !s.net.open(s.from.m.id, s.to.id) {

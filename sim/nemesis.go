@@ -12,7 +12,7 @@ import (
 func (w *World) act(k Kind, do func(r *rand.Rand)) {
 	w.acts[k]++
 	n := w.acts[k]
-	if w.phase != safety || !w.o.on[k] || w.o.skips(k, n) {
+	if w.phase != safety || !w.o.on[k] || w.o.skips(k, n) || w.play != nil {
 		return
 	}
 	w.trace.line("act        %s:%d", k, n)
@@ -24,7 +24,7 @@ func (w *World) disturb() {
 	if w.phase != safety {
 		return
 	}
-	if w.breathless() {
+	if w.play != nil || w.breathless() {
 		w.at(exp(w.nemesisRand, model.Instant(w.o.unrest)), w.disturb)
 		return
 	}

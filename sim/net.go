@@ -21,6 +21,8 @@ type net struct {
 	slow [][]slowness
 	// laggards are those that hear of the metadata late.
 	laggards []slowness
+	// hush says which bytes of a class of connections a play keeps back; nil: none.
+	hush func(c transport.Class, from, to model.BrokerID) bool
 	// streams are the connections between nodes, until their opener has seen
 	// the end.
 	streams []*stream
@@ -44,6 +46,12 @@ func (n *net) init(w *World) {
 // open reports whether bytes get from one place to another now.
 func (n *net) open(from, to model.BrokerID) bool {
 	return from == to || n.until[from][to] <= n.world.sim.Now()
+}
+
+// hears reports whether bytes of a class of connections get from one place to
+// another now.
+func (n *net) hears(c transport.Class, from, to model.BrokerID) bool {
+	return n.open(from, to) && (n.hush == nil || !n.hush(c, from, to))
 }
 
 // extra is what a direction adds to the latency now.
@@ -106,6 +114,7 @@ func (n *net) heal() {
 		clear(n.slow[i])
 	}
 	clear(n.laggards)
+	n.hush = nil
 }
 
 // lag delays what a machine hears of the metadata, for a while.

@@ -74,7 +74,7 @@ var allTopics = []string{"f0", "d0", "t0", "c0", "x0", "x1"}
 // DefaultEvents is the length of the safety phase.
 const DefaultEvents = 20_000
 
-func (o *Options) draw(r *rand.Rand) {
+func (o *Options) draw(r, plays *rand.Rand) {
 	if o.Events == 0 {
 		o.Events = DefaultEvents
 	}
@@ -100,6 +100,7 @@ func (o *Options) draw(r *rand.Rand) {
 	// A batch must fit into a segment.
 	o.segmentBytes = max(o.segmentBytes, int32(headerLen+o.batchMax*(o.padMax+32)))
 	o.drawCluster(r)
+	o.drawPlays(plays)
 	for _, k := range o.Without {
 		o.on[k] = false
 	}

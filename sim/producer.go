@@ -70,6 +70,15 @@ type batch struct {
 // KIP-98, max.in.flight.requests.per.connection.
 const unresolvedMax = 5
 
+// quiet says what producers leave out for a while.
+type quiet uint8
+
+const (
+	lively   quiet = iota
+	settling       // they begin nothing new
+	silent         // nor do they send again what was not answered
+)
+
 func newProducer(w *World, i int) *producer {
 	r := w.clientRand
 	p := &producer{name: fmt.Sprintf("producer %d", i), idem: i == 0 || r.IntN(2) == 0, acks: -1, pid: -1, retry: r.IntN(2) == 0}
@@ -108,11 +117,11 @@ func (p *producer) act() {
 		return
 	}
 	for _, l := range slices.Clone(p.lanes) {
-		if l.resend && l.inFlight == 0 {
+		if l.resend && l.inFlight == 0 && w.quiet < silent {
 			p.sendAgain(l)
 		}
 	}
-	if p.ending {
+	if p.ending || w.quiet > lively {
 		return
 	}
 	if p.idem && w.o.on[KindInit] && w.clientRand.IntN(400) == 0 {

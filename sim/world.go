@@ -45,6 +45,9 @@ type World struct {
 	meta     meta
 	net      net
 	clients  []client
+	play     *play          // that is on, nil if none is
+	playRand *rand.Rand     // when plays begin
+	quiet    quiet          // of the producers
 	loose    map[int64]bool // producer ids that send at acks=1, and so may leave gaps
 	admin    *admin
 	parses   parses
@@ -126,11 +129,12 @@ func Run(o Options, w io.Writer) Result {
 func newWorld(o Options, out io.Writer) *World {
 	w := &World{sim: simtime.New(o.Seed), loose: make(map[int64]bool)}
 	split := func(salt uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, salt)) }
-	o.draw(split(1))
+	o.draw(split(1), split(7))
 	o.drawMembers(split(6))
 	o.drawRot(split(7))
 	w.o = o
 	w.nemesisRand, w.diskRand, w.clientRand, w.nodeRand = split(2), split(3), split(4), split(5)
+	w.playRand = split(8)
 	w.trace.world, w.trace.out = w, out
 	w.h.world = w
 	w.meta.world = w
@@ -157,6 +161,9 @@ func newWorld(o Options, out io.Writer) *World {
 		w.at(millisecond, c.act)
 	}
 	w.at(300*millisecond, w.disturb)
+	if o.on[KindPlay] {
+		w.at(300*millisecond+exp(w.playRand, playPause), w.stage)
+	}
 	return w
 }
 
@@ -184,7 +191,7 @@ func (w *World) run() {
 		case w.o.Until > 0 && ran >= w.o.Until:
 			w.phase = over
 			continue
-		case w.phase == safety && ran >= w.o.Events:
+		case w.phase == safety && ran >= w.o.Events && w.play == nil:
 			w.guarded(w.heal)
 		}
 		w.guarded(w.step)
