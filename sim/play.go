@@ -67,7 +67,7 @@ func (w *World) scene() *part {
 // other half of the worlds: what a play does is no excuse for a record that rot has
 // spoilt where another lost it.
 func (o *Options) drawPlays(r *rand.Rand) {
-	if r.IntN(4) < 2 || o.nodes < 3 || o.replicas < 2 {
+	if r.IntN(4)%2 == 0 || o.nodes < 3 || o.replicas < 2 {
 		return
 	}
 	o.on[KindPlay], o.on[KindKill], o.on[KindPower] = true, true, true
