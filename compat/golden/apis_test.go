@@ -14,15 +14,13 @@ const (
 	noShares  = "there are no share groups"
 	noStreams = "there are no streams groups"
 	noAuth    = "there is no authentication or authorization in this version"
-	noQuotas  = "there are no client quotas in this version"
 	noMoves   = "replicas are not moved between log directories by request in this version"
 )
 
 var unserved = map[int16]string{
-	17: noAuth, 29: noAuth, 30: noAuth, 31: noAuth, 36: noAuth, 38: noAuth, 39: noAuth, 40: noAuth, 41: noAuth, 50: noAuth, 51: noAuth,
+	17: noAuth, 29: noAuth, 30: noAuth, 31: noAuth, 36: noAuth, 38: noAuth, 39: noAuth, 40: noAuth, 41: noAuth, 51: noAuth,
 	24: noTxns, 25: noTxns, 26: noTxns, 27: noTxns, 28: noTxns, 65: noTxns, 66: noTxns,
 	34: noMoves,
-	48: noQuotas, 49: noQuotas,
 	76: noShares, 77: noShares, 78: noShares, 79: noShares, 83: noShares, 84: noShares, 85: noShares, 86: noShares, 87: noShares,
 	90: noShares, 91: noShares, 92: noShares,
 	88: noStreams, 89: noStreams,
