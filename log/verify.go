@@ -13,10 +13,12 @@ import (
 
 // VerifySegment reads all of the segment that holds an offset and checks every
 // batch: its structure and CRC, and what the CRC does not cover, the base offset
-// and the leader epoch, against its neighbours and the epoch cache of that view.
+// and the leader epoch, against its neighbours and the epoch cache of that view. The
+// cache may have been made from damaged batches, so no epoch may lie above newest
+// either, the one that the partition is led in; NoEpoch is any.
 // It returns a *CorruptionError for damage, nil if there is none, and any other
 // error if the segment could not be read, or is gone.
-func (v *View) VerifySegment(at model.Offset, epochs *epoch.Cache) error {
+func (v *View) VerifySegment(at model.Offset, epochs *epoch.Cache, newest model.LeaderEpoch) error {
 	if at < v.start || at > v.end {
 		return fmt.Errorf("verify at %d of [%d, %d): %w", at, v.start, v.end, ErrOffsetOutOfRange)
 	}
@@ -31,6 +33,8 @@ func (v *View) VerifySegment(at model.Offset, epochs *epoch.Cache) error {
 			return bad(err)
 		case b.BaseOffset() < expected || b.LastOffset() >= next:
 			return bad(fmt.Errorf("batch [%d, %d] where there is only room in [%d, %d)", b.BaseOffset(), b.LastOffset(), expected, next))
+		case newest != model.NoEpoch && b.LeaderEpoch() > newest:
+			return bad(fmt.Errorf("batch [%d, %d] of epoch %d, the partition is in epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), newest))
 		case known && e != b.LeaderEpoch():
 			return bad(fmt.Errorf("batch [%d, %d] of epoch %d in what was written in epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), e))
 		}

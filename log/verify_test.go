@@ -33,19 +33,19 @@ func TestVerifySegmentSeesEveryFlippedBit(t *testing.T) {
 				b := bytes.Clone(whole)
 				b[at] ^= 1 << bit
 				r.overwrite(path, b)
-				err := r.l.View().VerifySegment(base+3, r.l.Epochs())
+				err := r.l.View().VerifySegment(base+3, r.l.Epochs(), model.NoEpoch)
 				if c := (*log.CorruptionError)(nil); !errors.As(err, &c) || c.Segment != base {
 					t.Fatalf("segment %d, bit %d of byte %d: %v", base, bit, at, err)
 				}
 			}
 		}
 		for _, sound := range []model.Offset{0, 8} {
-			if err := r.l.View().VerifySegment(sound, r.l.Epochs()); err != nil {
+			if err := r.l.View().VerifySegment(sound, r.l.Epochs(), model.NoEpoch); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r.overwrite(path, whole)
-		if err := r.l.View().VerifySegment(base, r.l.Epochs()); err != nil {
+		if err := r.l.View().VerifySegment(base, r.l.Epochs(), model.NoEpoch); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +61,7 @@ func TestNotedDamageIsFoundAgain(t *testing.T) {
 			whole := r.read(path)
 			r.overwrite(path, flip(whole, 2*record.Batch(whole).Size()+65))
 			var c *log.CorruptionError
-			if err := r.l.View().VerifySegment(18, r.l.Epochs()); !errors.As(err, &c) || c.Offset != 18 {
+			if err := r.l.View().VerifySegment(18, r.l.Epochs(), model.NoEpoch); !errors.As(err, &c) || c.Offset != 18 {
 				t.Fatalf("%v", err)
 			}
 			r.must(log.NoteDamage(r.fs, c))

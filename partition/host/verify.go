@@ -57,7 +57,7 @@ func (h *Hosted) verify(at model.Offset) {
 		return
 	}
 	h.vouched.running = true
-	h.dir.flusher.Submit(&verification{h: h, at: at, view: h.plog.View(), epochs: h.plog.Epochs().Clone()}, false)
+	h.dir.flusher.Submit(&verification{h: h, at: at, view: h.plog.View(), epochs: h.plog.Epochs().Clone(), newest: h.State().LeaderEpoch}, false)
 }
 
 // verification is one on its way to the disk and back.
@@ -66,13 +66,14 @@ type verification struct {
 	at     model.Offset
 	view   *log.View
 	epochs *epoch.Cache
+	newest model.LeaderEpoch // in which it is led
 	err    error
 }
 
 // Run reads the segment. Damage is noted beside it, so that the next start, which
 // doesn't read all, finds it again.
 func (v *verification) Run() {
-	v.err = v.view.VerifySegment(v.at, v.epochs)
+	v.err = v.view.VerifySegment(v.at, v.epochs, v.newest)
 	var damage *log.CorruptionError
 	if !errors.As(v.err, &damage) {
 		return
