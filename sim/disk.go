@@ -154,6 +154,11 @@ func (m *machine) end(kind death, cut func(int) int) {
 		if !rested {
 			m.powerLost()
 		}
+		for _, r := range m.replicas {
+			if r.hit || r.drop { // no stop could close it
+				r.lossy, r.tainted = true, true
+			}
+		}
 		m.line("power      lost, unsynced pages kept: %d %%", pct)
 	} else {
 		m.disk = m.disk.KillClone(memfs.Kill{Cut: cut})

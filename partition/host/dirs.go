@@ -68,8 +68,10 @@ type Dir struct {
 	// after a loss of power.
 	distrusted bool
 
-	// unclean are the partitions that the marker doesn't speak for.
-	unclean checkpoint.Offsets
+	// unclean are the partitions that the marker doesn't speak for, uncleanStop what
+	// they have been through: power may have gone since the orderly stop.
+	unclean     checkpoint.Offsets
+	uncleanStop log.Stop
 	// marker is the broker epoch in the marker of a clean stop.
 	marker model.BrokerEpoch
 
@@ -227,7 +229,7 @@ func (d *Dir) stopOf(id model.TopicIDPartition, tp model.TopicPartition) log.Sto
 		return log.StopPower
 	}
 	if _, ok := d.unclean[tp]; ok && d.stop == log.StopClean {
-		return log.StopProcess
+		return d.uncleanStop
 	}
 	return d.stop
 }
@@ -272,6 +274,7 @@ func (d *Dir) begin(o *DirOptions) error {
 	}
 	here := o.Machine.identity(d.path)
 	d.stop = kindOfStop(clean, d.marker, last, known, here)
+	d.uncleanStop = kindOfStop(false, d.marker, last, known, here)
 	if !d.doubts.read(d) {
 		d.stop = log.StopPower
 	}

@@ -166,7 +166,7 @@ func (d *Dir) amend() {
 // cluster counts on: for the registration.
 func (m *ReplicaManager) Doubtful() (ids []model.TopicIDPartition) {
 	for _, h := range m.All() {
-		if h.dir != nil && h.dir.doubts.has(h.id) && h.State().View != nil {
+		if h.dir != nil && h.State().View != nil && (h.dir.doubts.has(h.id) || h.dir.stopOf(h.id, h.tp) > h.dir.stop && h.dir.uncleanStop == log.StopPower) {
 			ids = append(ids, h.id)
 		}
 	}

@@ -162,3 +162,34 @@ func TestFailedFsyncAtStop(t *testing.T) {
 		t.Errorf("in doubt: %v, want t-0", got)
 	}
 }
+
+// What an orderly stop could not close has been through more if power went after it.
+func TestPowerAfterAStopThatLeftSomething(t *testing.T) {
+	for _, power := range []bool{false, true} {
+		n := newNode(t)
+		toggle := faultfs.NewToggle(faultfs.When(faultfs.And(faultfs.PathMatch("*.log"), faultfs.OpIn(faultfs.OpWrite, faultfs.OpTruncate)), faultfs.EIO()))
+		n.fs = faultfs.Wrap(n.disk, toggle)
+		n.start()
+		n.register()
+		n.create("t", 1)
+		n.send(n.m.Get("t", 0), 1, batchOf(4, -1, 0))
+		toggle.On()
+		n.send(n.m.Get("t", 0), 1, batchOf(4, -1, 0))
+		toggle.Off()
+		_ = n.m.Shutdown(true) // t-0 is offline
+		want, doubtful := log.StopProcess, 0
+		if n.kill(); power {
+			n.power()
+			want, doubtful = log.StopPower, 1
+		}
+		n.start()
+		d := n.dirs.All()[0]
+		if d.Stop() != log.StopClean {
+			t.Fatalf("the directory's stop is %s", d.Stop())
+		}
+		h := n.m.Get("t", 0)
+		if got := d.stopOf(h.id, h.tp); got != want || len(n.m.Doubtful()) != doubtful {
+			t.Errorf("power lost: %v: t-0 is opened after %s, in doubt %v", power, got, n.m.Doubtful())
+		}
+	}
+}
