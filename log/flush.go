@@ -101,8 +101,8 @@ type FlushJob struct {
 	version     uint64
 	epochFile   *sharedEpochFile
 
-	// full: the disk had no room for the epoch file. Run only.
-	full bool
+	// noRoom is set if the disk had no room for the epoch file. Run only.
+	noRoom error
 
 	once sync.Once
 	err  error
@@ -110,6 +110,13 @@ type FlushJob struct {
 
 // End is the offset below which all is durable when Run has succeeded.
 func (j *FlushJob) End() model.Offset { return j.end }
+
+// NoRoom is why a job that Run had no error for moves no recovery point: what
+// stands in the segments is durable, but for the epoch file there was no room. A
+// later start may hold no batch that this job was to make durable against that
+// file. It is nil otherwise, and vfs.IsNoSpace holds of it. Only once Run has
+// returned.
+func (j *FlushJob) NoRoom() error { return j.noRoom }
 
 // StartFlush captures what must become durable for the recovery point to reach
 // the log's present end. It returns nil if nothing is unflushed, if another
@@ -173,7 +180,8 @@ func (j *FlushJob) run() error {
 	}
 	if j.writeEpochs && !mutant.On("log-rp-before-epoch-file") {
 		err := j.epochFile.write(j.fs, j.dir, j.entries, j.version)
-		if j.full = vfs.IsNoSpace(err); j.full {
+		if vfs.IsNoSpace(err) {
+			j.noRoom = err
 			return nil
 		}
 		if err != nil {
@@ -204,7 +212,8 @@ func syncSide(fs vfs.FS, path string) error {
 // to the job's end, unless the log was truncated meanwhile: then the bytes that
 // were synced are not those that stand there now. A failure poisons the log: a
 // second fsync could succeed without having written what the first one lost. On
-// a full disk, where only the epoch file could not be stored, nothing moves.
+// a full disk, where only the epoch file could not be stored, nothing moves, and
+// FlushJob.NoRoom says so.
 func (l *Log) FinishFlush(j *FlushJob, err error) error {
 	if l.flush.running == j {
 		l.flush.running = nil
@@ -215,7 +224,7 @@ func (l *Log) FinishFlush(j *FlushJob, err error) error {
 		}
 		return l.poison("flush", err)
 	}
-	if j.full {
+	if j.noRoom != nil {
 		// What stands in the segments is synced, but the recovery point may not
 		// pass epochs that the file lacks. The old file is whole: the next flush
 		// tries again.

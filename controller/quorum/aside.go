@@ -68,7 +68,7 @@ func (n *Node) lookForRoom(now model.Now, out *loop.Outbox) {
 	if err == nil {
 		// Of a vote that was written when the room ran out it is not known whether it
 		// is durable.
-		if err = writeHardState(store.fs, store.dir, store.hard); err != nil {
+		if err = store.writeHardState(store.hard); err != nil {
 			_ = store.close(false)
 		}
 	}

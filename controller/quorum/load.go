@@ -155,7 +155,8 @@ func load(o Config, dir string, now model.Now) (*storage, loaded, error) {
 }
 
 // openLog opens the segments. The end of what was once durable is the commit
-// index of the hard state: it is written only after the entries it counts.
+// index of the hard state: it is written only after the entries it counts, and
+// after the epoch file that knows their terms.
 func openLog(o Config, dir string, now model.Now, oldest model.OffsetAndEpoch, durable model.Offset) (*log.Log, log.LoadReport, error) {
 	return log.Open(log.Options{
 		FS: o.FS, Dir: dir, Partition: model.TopicPartition{Topic: TopicName},
@@ -197,7 +198,12 @@ func (s *storage) settle(l *loaded) error {
 	if len(s.terms) == 0 {
 		return nil
 	}
-	return s.flush() // what a dead process wrote may be in the page cache only
+	// What a dead process wrote may be in the page cache only. Where only the epoch
+	// file finds no room, the entries that it lacks count as not yet committed.
+	if err := s.flush(); err != nil && (errors.Is(err, errUnflushed) || !vfs.IsNoSpace(err)) {
+		return err
+	}
+	return nil
 }
 
 // readTerms walks the log for the terms of its entries. They come from the

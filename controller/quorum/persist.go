@@ -43,12 +43,27 @@ func (s *storage) saveHardState(h *raftpb.HardState) error {
 	next := hardState{Term: h.GetTerm(), Vote: h.GetVote(), Commit: h.GetCommit()}
 	changed := next.Term != s.hard.Term || next.Vote != s.hard.Vote
 	if changed && !mutant.On("ctl-vote-lost") {
-		if err := writeHardState(s.fs, s.dir, next); err != nil {
+		if err := s.writeHardState(next); err != nil {
 			return err
 		}
 	}
 	s.hard = next
 	return nil
+}
+
+// writeHardState stores h, whose commit index is the recovery point of the next
+// start. So no entry counts whose term the epoch file may lack: after a start on a
+// full disk that can be one that others have committed.
+func (s *storage) writeHardState(h hardState) error {
+	if !mutant.On("ctl-hardstate-first") {
+		h.Commit = min(h.Commit, s.durable())
+	}
+	return writeHardState(s.fs, s.dir, h)
+}
+
+// durable is the index up to which snapshot, entries and epoch file are durable.
+func (s *storage) durable() uint64 {
+	return max(s.snapshotIndex(), uint64(s.plog.RecoveryPoint()))
 }
 
 // close ends the use of the log. In good order the commit index is stored as it
@@ -60,7 +75,7 @@ func (s *storage) close(clean bool) error {
 	if err := s.plog.Close(true); err != nil {
 		return err
 	}
-	return writeHardState(s.fs, s.dir, s.hard)
+	return s.writeHardState(s.hard)
 }
 
 // append writes entries behind the log's end, or over a suffix of it that
@@ -92,7 +107,9 @@ func (s *storage) append(now model.Now, entries []*raftpb.Entry) error {
 	return s.flush()
 }
 
-// flush makes the whole log durable. A failure poisons it for good.
+// flush makes the whole log durable, its epoch file included: the next start holds
+// what was committed against that. A failure poisons the log for good, unless it is
+// only that there was no room for the epoch file.
 func (s *storage) flush() error {
 	job := s.plog.StartFlush()
 	if job == nil {
@@ -101,7 +118,7 @@ func (s *storage) flush() error {
 	if err := s.plog.FinishFlush(job, s.timed(job.Run)); err != nil {
 		return fmt.Errorf("%w: %w", errUnflushed, err)
 	}
-	return nil
+	return job.NoRoom()
 }
 
 // truncate removes the entries from index on.

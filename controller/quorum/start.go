@@ -297,12 +297,12 @@ func (n *Node) startRaft(m *metadata.Image) error {
 	return nil
 }
 
-// commitAll counts the whole log as committed. It is durable, and where one
-// voter is the quorum that is all there is to it; so the damage of anything that
-// was ever acknowledged shows at the next start. Changes of the voter set are
-// left to the library.
+// commitAll counts what is durable of the log as committed: all of it, but for
+// terms that found no room in the epoch file. Where one voter is the quorum that is
+// all there is to it; so the damage of anything that was ever acknowledged shows at
+// the next start. Changes of the voter set are left to the library.
 func (n *Node) commitAll() error {
-	last := n.store.lastIndex()
+	last := n.store.durable()
 	from := n.store.hard.Commit + 1
 	if from > last {
 		return nil
