@@ -29,6 +29,9 @@ const (
 type World struct {
 	o   Options
 	sim *simtime.Sim
+	// instant is the world's, instantBegan how many events were before it.
+	instant      model.Instant
+	instantBegan uint64
 	// Chance is split, so that leaving a kind of fault out changes as little as
 	// possible of the rest.
 	nemesisRand, diskRand, clientRand, nodeRand *rand.Rand
@@ -210,11 +213,19 @@ func (w *World) run() {
 	}
 }
 
+// atOnceMax is how many events may happen at one instant.
+const atOnceMax = 100_000
+
 func (w *World) step() {
 	if !w.sim.Step() {
 		w.fail(0, "nothing is left to happen")
 	}
 	w.hash.add(w.sim.Ran(), uint64(w.sim.Now()))
+	if w.sim.Now() != w.instant {
+		w.instant, w.instantBegan = w.sim.Now(), w.sim.Ran()
+	} else if w.sim.Ran()-w.instantBegan > atOnceMax {
+		w.fail(0, "more than %d events at one instant: something is due and does not come to be done", atOnceMax)
+	}
 	if w.dying() == nil || w.noted != nil {
 		w.cheapCheck()
 	}

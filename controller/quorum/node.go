@@ -67,6 +67,9 @@ type Node struct {
 	// fullUntil: the disk had no room of late, and what is due is looked at again
 	// then. Belongs to the loop.
 	fullUntil model.Instant
+	// refusedUntil: the library refused a proposal of late, and what is due by
+	// itself is proposed again then.
+	refusedUntil model.Instant
 	// running is set once the loop may be entered from outside.
 	running atomic.Bool
 

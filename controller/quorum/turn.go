@@ -85,7 +85,7 @@ func (n *Node) NextDeadline() model.Instant {
 	}
 	at := min(n.tickAt, n.nextPull())
 	if n.waiting.empty() {
-		at = min(at, max(n.ctl.NextDeadline(), n.fullUntil))
+		at = min(at, max(n.ctl.NextDeadline(), n.fullUntil, n.refusedUntil))
 	} // else what is due is decided once the commit is there, which wakes by itself
 	if n.watch != nil {
 		at = min(at, n.watch.deadline())
@@ -263,6 +263,9 @@ func (n *Node) proposeAll(now model.Now, computed []*job, units [][]metadata.Rec
 			err = n.propose(metadata.AppendEntry(nil, metadata.Entry{Time: now.Wall, Records: entry}))
 		}
 		if err != nil {
+			// The library takes nothing, as while it hands its leadership on. Only its
+			// clock changes that: what is due by itself is not tried again before.
+			n.refusedUntil = n.tickAt
 			n.giveUpAll(out, jobs, fmt.Errorf("%w: %w", ErrNotActive, err))
 			continue
 		}
