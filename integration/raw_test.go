@@ -125,8 +125,25 @@ func (n *node) fetchOnce(cl *kgo.Client, p tp, offset int64, max int32) (bytes i
 	return len(f.RecordBatches), f.ErrorCode, nil
 }
 
-// end returns a partition's end offset.
+// end returns a partition's end offset. A leader that was just elected may not
+// know yet what is committed, and says so (KIP-207).
 func (n *node) end(cl *kgo.Client, p tp) int64 {
+	n.t.Helper()
+	const offsetNotAvailable = 78
+	for tries := 0; ; tries++ {
+		end, code := n.askEnd(cl, p)
+		switch {
+		case code == 0:
+			return end
+		case code != offsetNotAvailable || tries == 500:
+			n.t.Fatalf("end of %v: code %d", p, code)
+		}
+		pause(10 * time.Millisecond)
+	}
+}
+
+// askEnd asks once for a partition's end offset.
+func (n *node) askEnd(cl *kgo.Client, p tp) (end int64, code int16) {
 	n.t.Helper()
 	req := kmsg.NewPtrListOffsetsRequest()
 	rt := kmsg.NewListOffsetsRequestTopic()
@@ -140,10 +157,7 @@ func (n *node) end(cl *kgo.Client, p tp) int64 {
 		n.t.Fatal(err)
 	}
 	got := resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
-	if got.ErrorCode != 0 {
-		n.t.Fatalf("end of %v: code %d", p, got.ErrorCode)
-	}
-	return got.Offset
+	return got.Offset, got.ErrorCode
 }
 
 // listEnd returns a partition's end offset, wherever its leader is.

@@ -50,6 +50,11 @@ func (p *Partition) becomeLeader(now model.Now, r *Registration, out *Output) {
 		p.watchISR(now)
 		p.wakeAll(out)
 		out.Events = append(out.Events, Event{Kind: EventLeader, Mark: p.mark, ISR: p.isr.committed})
+		if p.cfg.FlushBeforeAck() && p.durable < p.mark.LogEnd {
+			// What a start has found behind the recovery point is exposed once it is
+			// durable, and nobody need write anything for that.
+			p.flushWanted = FlushNow
+		}
 		// The completion advances the high watermark.
 		p.write(out, Write{Kind: WriteEpoch, Offset: p.mark.LogEnd, Epoch: r.LeaderEpoch})
 		return

@@ -57,6 +57,8 @@ func configOf(a args) partition.Config {
 func (w *world) command(t *testing.T, d *datadriven.TestData) {
 	a := args{d}
 	switch d.Cmd {
+	case "load":
+		w.load(model.Offset(a.num("durable", 0)))
 	case "register":
 		w.register(a)
 	case "produce":

@@ -100,6 +100,14 @@ func newWorld(cfg partition.Config) *world {
 	return w
 }
 
+// load begins anew on the log that is there, as the next process does.
+func (w *world) load(durable model.Offset) {
+	w.p = partition.New(1, w.plog, w.cfg, partition.Loaded{
+		LogStart: w.plog.start, LogEnd: w.plog.end, Durable: durable, AppendTime: -1,
+	}, w.now)
+	w.flush, w.reg.LeaderEpoch, w.reg.PartitionEpoch = -1, w.reg.LeaderEpoch+1, w.reg.PartitionEpoch+1
+}
+
 // step runs one input and everything that can be done at once.
 func (w *world) step(in partition.Input) {
 	for {
