@@ -18,8 +18,10 @@ import (
 	"github.com/tidemark/tidemark/internal/loop/realtime"
 	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/tidemark/tidemark/internal/vfs/osfs"
+	"github.com/tidemark/tidemark/log/receipt"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol"
+	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // restartOn has a node come back on a disk with faults.
@@ -153,7 +155,8 @@ func TestLeadersAreNamed(t *testing.T) {
 
 // TestDamagedLeaderIsReplaced: the disk of a leader gives other bytes than were
 // written. A follower notices, the leader looks and gives up its seat, another
-// leads, and no consumer is shown the damage from then on.
+// leads, no consumer is shown the damage from then on, and the damaged replica is
+// filled anew from the one that leads.
 func TestDamagedLeaderIsReplaced(t *testing.T) {
 	c := newThree(t, "replica.lag.time.max.ms=1000")
 	c.createAt(1, "orders", 2, 1, 3)
@@ -182,11 +185,21 @@ func TestDamagedLeaderIsReplaced(t *testing.T) {
 	})
 	c.produce(cl, "orders", 20, 10)
 	c.consume("orders", 30)
+	eventually(t, "the damaged replica is back", func() bool { return slices.Contains(c.partition(1, "orders").ISR, 2) })
 	resp := rawDial(t, c.nodes[2]).call(fetchOf("orders", 0, 15, 1<<20), 12).(*kmsg.FetchResponse)
-	if code := resp.Topics[0].Partitions[0].ErrorCode; code != protocol.CodeKafkaStorageError {
-		t.Errorf("a consumer of the damaged replica is answered %d", code)
+	p := resp.Topics[0].Partitions[0]
+	if p.ErrorCode != 0 || len(p.RecordBatches) == 0 {
+		t.Fatalf("a consumer of the replica that is back is answered %d, with %d bytes", p.ErrorCode, len(p.RecordBatches))
 	}
-	if _, err := os.Stat(filepath.Join(c.dir, "2", "orders-0", "00000000000000000000.damaged")); err != nil {
-		t.Error(err)
+	for it := record.NewIter(p.RecordBatches); it.Next(); {
+		if err := it.Batch().CheckCRC(); err != nil {
+			t.Errorf("a consumer is shown %v", err)
+		}
+	}
+	if old, err := filepath.Glob(filepath.Join(c.dir, "2", "orders-0.*-stray", "00000000000000000000.damaged")); err == nil && len(old) == 0 {
+		kept, _, err := receipt.Read(osfs.New(), filepath.Join(c.dir, "2", ".kept"))
+		if err != nil || !slices.ContainsFunc(kept, func(r receipt.Receipt) bool { return r.Cause == receipt.Refill }) {
+			t.Errorf("the damaged files are neither aside nor in the kept bytes: %v, %v", kept, err)
+		}
 	}
 }
