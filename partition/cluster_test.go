@@ -23,7 +23,9 @@ type store struct {
 	start     model.Offset
 	end       model.Offset
 	durable   model.Offset
-	fault     partition.Fault // of the next write
+	// durableStart is the checkpoint's log start, base what the files' names say.
+	durableStart, base model.Offset
+	fault              partition.Fault // of the next write
 }
 
 func newStore() *store {
@@ -89,6 +91,7 @@ func (l *store) truncate(to model.Offset) {
 		l.batches = l.batches[:len(l.batches)-1]
 	}
 	l.end, l.start, l.durable = to, min(l.start, to), min(l.durable, to)
+	l.durableStart, l.base = min(l.durableStart, to), min(l.base, to)
 	l.epochs.TruncateFromEnd(to)
 	l.rebuild()
 }
@@ -105,6 +108,7 @@ func (l *store) wholeBelow(o model.Offset) (end model.Offset) {
 
 func (l *store) restart(at model.Offset) {
 	l.batches, l.start, l.end, l.durable = nil, at, at, min(l.durable, at)
+	l.base = at
 	l.epochs.Clear()
 	l.rebuild()
 }
@@ -158,6 +162,7 @@ type node struct {
 	raw     []byte // the answer's records
 	alter   *partition.AlterPartition
 	old     *partition.Fetched // the last answer delivered, to be delivered again
+	noRoom  bool               // for the checkpoint of the log start
 	shown   string
 	results []string
 }
@@ -200,7 +205,7 @@ func (c *cluster) say(format string, args ...any) { fmt.Fprintf(&c.text, format+
 func (c *cluster) start(n *node) {
 	l := n.plog
 	n.p = partition.New(n.id, l, n.cfg, partition.Loaded{
-		LogStart: l.start, LogEnd: l.end, HighWatermark: n.hw, Durable: l.durable, AppendTime: -1,
+		LogStart: l.start, DurableStart: l.durableStart, LogEnd: l.end, HighWatermark: n.hw, Durable: l.durable, AppendTime: -1,
 	}, c.now)
 	n.follow, n.flush, n.asked, n.answer, n.alter, n.old = nil, -1, nil, nil, nil, nil
 }
@@ -225,11 +230,20 @@ func (c *cluster) step(n *node, in partition.Input) {
 	}
 	for {
 		n.p.Step(c.now, &in, &n.out)
-		write, urgency := n.out.Write, n.out.Flush
+		write, urgency, keep := n.out.Write, n.out.Flush, n.out.KeepStart
 		c.collect(n)
 		n.out.Reset()
 		if urgency != partition.FlushNone {
 			n.flush = n.plog.end
+		}
+		if keep {
+			if n.noRoom {
+				in = partition.Input{Kind: partition.KindStartKept, Start: partition.StartKept{Fault: partition.FaultRefused}}
+				continue
+			}
+			n.plog.durableStart = n.plog.start
+			in = partition.Input{Kind: partition.KindStartKept, Start: partition.StartKept{LogStart: n.plog.start}}
+			continue
 		}
 		if write.Kind == partition.WriteNone {
 			return
@@ -264,8 +278,16 @@ func (c *cluster) collect(n *node) {
 		n.results = append(n.results, fmt.Sprintf("%v code=%d base=%d", m.Token, m.Result.Code, m.Result.BaseOffset))
 		c.say("%d answers %v: code=%d base=%d", n.id, m.Token, m.Result.Code, m.Result.BaseOffset)
 	}
+	for _, d := range n.out.Deleted {
+		if d.Token != nil {
+			c.say("%d answers %v: code=%d low=%d", n.id, d.Token, d.Code, d.LowWatermark)
+		}
+	}
 	for _, f := range n.out.Fetched {
 		g := f.Progress
+		if start := max(n.plog.durableStart, n.plog.base); g.LogStart > start {
+			c.say("%d tells that it starts at %d, its disk has %d", n.id, g.LogStart, start)
+		}
 		if g.Outcome != partition.OutcomeApplied {
 			c.say("%d %s", n.id, g.Outcome)
 		}
@@ -372,6 +394,10 @@ func (c *cluster) crash(n *node, power bool, keep model.Offset) {
 	n.hw = n.p.Mark().HighWatermark
 	n.p = nil
 	n.answer, n.asked, n.follow = nil, nil, nil
+	if start := max(n.plog.durableStart, n.plog.base); start < n.plog.start {
+		n.plog.start = start
+		n.plog.rebuildEpochs()
+	}
 	if !power {
 		return
 	}
@@ -550,6 +576,9 @@ func (c *cluster) command(t *testing.T, d *datadriven.TestData) {
 	case "delete":
 		del := &partition.DeleteRecords{Offset: model.Offset(a.num("to", -1))}
 		del.Deadline = model.Never
+		if name := a.str("name", ""); name != "" {
+			del.Token = name
+		}
 		c.step(target(), partition.Input{Kind: partition.KindDeleteRecords, Delete: del})
 	case "retain":
 		c.step(target(), partition.Input{Kind: partition.KindRetain, Retain: model.Offset(a.num("to", 0))})
@@ -559,6 +588,10 @@ func (c *cluster) command(t *testing.T, d *datadriven.TestData) {
 		target().plog.fault = map[string]partition.Fault{"refused": partition.FaultRefused, "broken": partition.FaultBroken}[d.CmdArgs[1].Key]
 	case "damage": // a bit of the answer on its way
 		c.damage(target(), int(a.num("batch", 0)), int(a.num("byte", 65)))
+	case "no-room": // for the checkpoint of the log start
+		target().noRoom = true
+	case "room":
+		target().noRoom = false
 	case "forget-epochs":
 		target().plog.epochs.Clear()
 	case "alter": // the controller agrees, and the image follows if it says so

@@ -4,8 +4,9 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 )
 
-// deleteRecords raises the log start and waits until every live replica has
-// followed. Source: KIP-107.
+// deleteRecords raises the log start and waits until it is durable here and on
+// every live replica: an acknowledged one is not undone by a crash. Source:
+// KIP-107, but for the disk.
 func (leader) deleteRecords(p *Partition, _ model.Now, d *DeleteRecords, out *Output) {
 	if !p.cfg.DeleteAllowed {
 		p.refuseDelete(d, CodePolicyViolation, out)
@@ -19,6 +20,7 @@ func (leader) deleteRecords(p *Partition, _ model.Now, d *DeleteRecords, out *Ou
 		return
 	}
 	d.Required = d.Offset
+	p.start.failed = false
 	if d.Offset <= p.mark.LogStart {
 		p.settleDelete(d, out)
 		return

@@ -11,7 +11,8 @@ import (
 // on at a time: its writes go one after another, and it is emitted when the last
 // is done. Whoever fetches sends the next fetch only then, so that a fetch from
 // an offset says that everything below is in the log; with flush before ack it
-// says that everything below is durable.
+// says that everything below is durable. The
+// log start that a fetch tells is always durable.
 
 // errNewer: a leader that is fetched from in one epoch sent a batch of a later one.
 var errNewer = errors.New("a batch of a later epoch than that of the fetch")
@@ -39,6 +40,7 @@ func (follower) fetched(p *Partition, now model.Now, f *Fetched, out *Output) {
 		p.dropFetched(f, out)
 		return
 	}
+	p.start.failed = false
 	switch f.Kind {
 	case AnswerDiverging:
 		p.cutDiverging(f, out)
@@ -239,7 +241,7 @@ func (p *Partition) emitFetched(f *Fetched, out *Output) {
 	if p.plog != nil {
 		g.Position.LastEpoch = p.plog.Epochs().LatestEpoch()
 	}
-	g.LogStart, g.HighWatermark = p.mark.LogStart, p.mark.HighWatermark
+	g.LogStart, g.HighWatermark = p.start.durable, p.mark.HighWatermark
 	out.Fetched = append(out.Fetched, f)
 }
 
@@ -274,7 +276,7 @@ func (p *Partition) follow(out *Output) {
 	}
 	p.follows = followNobody
 	if p.mark.Role == Follower && p.leader != model.NoLeader {
-		p.follows = followPending
+		p.follows, p.start.failed = followPending, false
 		if p.awaitsDisk() {
 			p.flushWanted = FlushNow
 		}
@@ -285,7 +287,7 @@ func (p *Partition) follow(out *Output) {
 // beginning of following. The first fetch of an incarnation is a promise as much
 // as every other.
 func (p *Partition) release(out *Output) {
-	if p.mark.Role != Follower || p.writing != WriteNone || p.awaitsDisk() {
+	if p.mark.Role != Follower || p.writing != WriteNone || p.awaitsDisk() || p.awaitsStart() {
 		return
 	}
 	if f := p.settling; f != nil {
@@ -299,7 +301,7 @@ func (p *Partition) release(out *Output) {
 		}
 		p.follows = followTold
 		out.Follow = &Follow{
-			Leader: p.leader, Position: p.position(), LogStart: p.mark.LogStart, HighWatermark: p.mark.HighWatermark,
+			Leader: p.leader, Position: p.position(), LogStart: p.start.durable, HighWatermark: p.mark.HighWatermark,
 		}
 	}
 }

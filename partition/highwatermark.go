@@ -43,9 +43,9 @@ func (p *Partition) highWatermarkCandidate(now model.Now) model.Offset {
 	return to
 }
 
-// lowWatermark is the least log start of this and of the live replicas.
+// lowWatermark is the least durable log start of this and of the live replicas.
 func (p *Partition) lowWatermark() model.Offset {
-	low := p.mark.LogStart
+	low := p.start.durable
 	for i := range p.remote {
 		if r := &p.remote[i]; p.peer(r.id).Alive {
 			low = min(low, r.logStart)

@@ -41,6 +41,8 @@ const (
 	KindTick
 	// KindRetain asks to give up what lies below Input.Retain.
 	KindRetain
+	// KindStartKept completes the outstanding Output.KeepStart, Input.Start.
+	KindStartKept
 )
 
 // Input is one fact for Step. Only the field of its Kind is read.
@@ -57,6 +59,7 @@ type Input struct {
 	Written      Written
 	Flushed      model.Offset
 	Retain       model.Offset
+	Start        StartKept
 	Code         Code
 }
 
@@ -250,6 +253,14 @@ type Written struct {
 	Rolled bool
 	// MaxTimestamp is the greatest of an append's batches.
 	MaxTimestamp model.Timestamp
+}
+
+// StartKept completes the outstanding Output.KeepStart.
+type StartKept struct {
+	// Fault is FaultNone or FaultRefused: the checkpoint could not be written.
+	Fault Fault
+	// LogStart is where the log begins for whoever starts after a crash.
+	LogStart model.Offset
 }
 
 // Config is what the partition needs of the settings.

@@ -68,6 +68,7 @@ func (p *Partition) setEnds(logStart, highWatermark, logEnd model.Offset, out *O
 		stable = max(logStart, min(stable, first))
 	}
 	old := p.mark
+	p.startFalls(logStart)
 	p.mark.LogStart, p.mark.LastStable, p.mark.HighWatermark, p.mark.LogEnd = logStart, stable, highWatermark, logEnd
 	if p.mark == old {
 		return

@@ -68,6 +68,9 @@ type Member struct {
 type Output struct {
 	Write Write
 	Flush Urgency
+	// KeepStart asks to make the log start durable. It is answered by an Input of
+	// KindStartKept; until then it is not asked again.
+	KeepStart bool
 	// Alter is nil or the proposal to send; it stays valid.
 	Alter *AlterPartition
 	// Follow is nil or whom to fetch from, or that there is nobody; the last one
@@ -90,8 +93,8 @@ func (o *Output) Reset() {
 	o.Write, o.Flush, o.Events = Write{}, FlushNone, o.Events[:0]
 }
 
-// ResetAnswers empties what is to be delivered: answers, wakes, Alter and
-// Follow.
+// ResetAnswers empties what is to be delivered: answers, wakes, Alter, Follow
+// and KeepStart.
 func (o *Output) ResetAnswers() {
 	clear(o.Produced)
 	clear(o.Fetched)
@@ -100,7 +103,7 @@ func (o *Output) ResetAnswers() {
 	clear(o.Woken)
 	o.Produced, o.Replicas, o.Deleted = o.Produced[:0], o.Replicas[:0], o.Deleted[:0]
 	o.Fetched, o.Woken = o.Fetched[:0], o.Woken[:0]
-	o.Alter, o.Follow = nil, nil
+	o.Alter, o.Follow, o.KeepStart = nil, nil, false
 }
 
 // EventKind names a fact worth telling an operator or a trace.

@@ -24,6 +24,8 @@ type Loaded struct {
 	HighWatermark model.Offset
 	// Durable is the end below which everything survives a power failure.
 	Durable model.Offset
+	// DurableStart is what the checkpoint says of the log start.
+	DurableStart model.Offset
 	// AppendTime is the newest timestamp that LogAppendTime may have given.
 	AppendTime model.Timestamp
 }
@@ -38,6 +40,7 @@ type Partition struct {
 
 	mark    Mark         // written by setEnds and the become functions
 	durable model.Offset // Invariant: durable ≤ mark.LogEnd
+	start   startState
 	// appendTime is the last timestamp that LogAppendTime gave; it never falls.
 	appendTime model.Timestamp
 
@@ -98,6 +101,7 @@ func New(self model.BrokerID, plog Log, cfg Config, found Loaded, now model.Now)
 	var none Output
 	p.setEnds(start, hw, end, &none)
 	p.durable = max(0, min(found.Durable, end))
+	p.start.durable = max(0, min(found.DurableStart, start))
 	p.watchProducers(now)
 	return p
 }

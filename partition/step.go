@@ -39,6 +39,7 @@ func (p *Partition) Step(now model.Now, in *Input, out *Output) {
 		p.release(out)
 	}
 	p.askFlush(out)
+	p.askStart(out)
 	assert.Slow(p.check)
 }
 
@@ -80,6 +81,8 @@ func (p *Partition) dispatch(now model.Now, in *Input, out *Output) {
 		p.role.tick(p, now, out)
 	case KindRetain:
 		p.retain(in.Retain, out)
+	case KindStartKept:
+		p.startKept(in.Start, out)
 	default:
 		assert.Unreachable("input of kind %d", in.Kind)
 	}
@@ -98,6 +101,7 @@ func (p *Partition) check() {
 	assert.That(m.LogStart <= m.LastStable && m.LastStable <= m.HighWatermark && m.HighWatermark <= m.LogEnd,
 		"log start %d, last stable %d, high watermark %d, log end %d", m.LogStart, m.LastStable, m.HighWatermark, m.LogEnd)
 	assert.That(p.durable <= m.LogEnd, "durable end %d above log end %d", p.durable, m.LogEnd)
+	assert.That(p.start.durable <= m.LogStart, "durable log start %d above log start %d", p.start.durable, m.LogStart)
 	assert.That(m.Role == p.role.kind(), "role %s, object %s", m.Role, p.role.kind())
 	assert.That(m.Role == Follower || p.applying == nil && p.settling == nil && p.follows != followTold,
 		"a %s follows", m.Role)

@@ -93,6 +93,14 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) {
 		w.step(partition.Input{Kind: partition.KindFlushOld})
 	case "hold":
 		w.hold = true
+	case "slow-start":
+		w.slowStart = true
+	case "kept":
+		k := partition.StartKept{LogStart: model.Offset(a.num("start", int64(w.p.Mark().LogStart)))}
+		if a.has("refused") {
+			k.Fault = partition.FaultRefused
+		}
+		w.step(partition.Input{Kind: partition.KindStartKept, Start: k})
 	case "release":
 		w.release(a)
 	case "offline":

@@ -70,17 +70,19 @@ type scripted struct {
 
 // world is one partition with its executor and the scripted other replicas.
 type world struct {
-	p       *partition.Partition
-	plog    *memLog
-	cfg     partition.Config
-	out     partition.Output
-	now     model.Now
-	others  map[model.BrokerID]*scripted
-	reg     partition.Registration
-	held    *partition.Write // a write that was put off
-	hold    bool
-	flush   model.Offset // log end when the running flush began, -1 if none runs
-	written strings.Builder
+	p      *partition.Partition
+	plog   *memLog
+	cfg    partition.Config
+	out    partition.Output
+	now    model.Now
+	others map[model.BrokerID]*scripted
+	reg    partition.Registration
+	held   *partition.Write // a write that was put off
+	hold   bool
+	flush  model.Offset // log end when the running flush began, -1 if none runs
+	// slowStart: the log start is durable only when the script says so.
+	slowStart bool
+	written   strings.Builder
 }
 
 func defaultConfig() partition.Config {
@@ -112,12 +114,19 @@ func (w *world) load(durable model.Offset) {
 func (w *world) step(in partition.Input) {
 	for {
 		w.p.Step(w.now, &in, &w.out)
-		write, urgency := w.out.Write, w.out.Flush
+		write, urgency, keep := w.out.Write, w.out.Flush, w.out.KeepStart
 		w.tell()
 		w.out.Reset()
 		if urgency != partition.FlushNone {
 			w.flush = w.plog.end
 			w.say("flush asked (%s) at %d", []string{"", "background", "now"}[urgency], w.plog.end)
+		}
+		if keep && w.slowStart {
+			w.say("log start %d to be made durable", w.p.Mark().LogStart)
+		}
+		if keep && !w.slowStart {
+			in = partition.Input{Kind: partition.KindStartKept, Start: partition.StartKept{LogStart: w.p.Mark().LogStart}}
+			continue
 		}
 		if write.Kind == partition.WriteNone {
 			return

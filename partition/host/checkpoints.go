@@ -194,8 +194,20 @@ func (m *ReplicaManager) checkpointLogs(d *Dir) {
 		if err := d.writeRecoveryPoints(m.read(d, func(s *State) model.Offset { return s.RecoveryPoint })); err != nil {
 			return err
 		}
-		return d.writeLogStarts(m.read(d, func(s *State) model.Offset { return s.LogStart }))
+		_, err := m.writeLogStarts(d)
+		return err
 	})
+}
+
+// writeLogStarts writes a directory's log starts and returns what the file is to
+// hold, also if it could not be written.
+func (m *ReplicaManager) writeLogStarts(d *Dir) (starts checkpoint.Offsets, err error) {
+	read := m.read(d, func(s *State) model.Offset { return s.LogStart })
+	err = d.writeLogStarts(func(held checkpoint.Offsets) (_ checkpoint.Offsets, changed bool) {
+		starts, changed = read(held)
+		return starts, changed
+	})
+	return starts, err
 }
 
 // read reads one offset of all partitions of a directory. Nothing is made while

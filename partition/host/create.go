@@ -104,7 +104,7 @@ func (m *ReplicaManager) host(mk *making) {
 		default:
 			h.dir = mk.dir
 			mk.dir.partitions++
-			m.hostOnline(h, mk.plogs[i], 0, m.deps.RT.Now())
+			m.hostOnline(h, mk.plogs[i], partition.Loaded{}, m.deps.RT.Now())
 		}
 	}
 }

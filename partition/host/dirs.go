@@ -79,6 +79,7 @@ type Dir struct {
 	flushes   metrics.Histogram
 	failure   failure
 	files     checkpointFiles
+	keeper    startKeeper
 	inventory inventory
 	doubts    doubts
 	slow      slowLane

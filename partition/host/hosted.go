@@ -240,6 +240,9 @@ func (h *Hosted) collect(out *loop.Outbox) {
 	if h.out.Alter != nil {
 		h.m.sendAlter(h, h.out.Alter, out)
 	}
+	if h.out.KeepStart && h.plog != nil {
+		out.Add(&startAsked{h: h, plog: h.plog})
+	}
 	h.out.ResetAnswers()
 	for i := range h.out.Events {
 		h.observe(&h.out.Events[i])

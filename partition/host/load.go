@@ -301,20 +301,19 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 			m.logger.Warn("bytes that were cut from a log are still in its files", name(h), zap.Error(err))
 		}
 	}
-	m.hostOnline(h, plog, f.highWatermark, now)
+	m.hostOnline(h, plog, partition.Loaded{HighWatermark: f.highWatermark, DurableStart: f.start}, now)
 	if f.blank {
 		h.established.Store(false)
 	}
 	return h
 }
 
-func (m *ReplicaManager) hostOnline(h *Hosted, plog *log.Log, highWatermark model.Offset, now model.Now) {
+// hostOnline hosts a partition with its log; found has what the checkpoints say.
+func (m *ReplicaManager) hostOnline(h *Hosted, plog *log.Log, found partition.Loaded, now model.Now) {
 	h.plog = plog
 	h.established.Store(plog.LogEnd() > 0)
-	found := partition.Loaded{
-		LogStart: plog.LogStart(), LogEnd: plog.LogEnd(), HighWatermark: highWatermark,
-		Durable: plog.RecoveryPoint(), AppendTime: model.NoTimestamp,
-	}
+	found.LogStart, found.LogEnd = plog.LogStart(), plog.LogEnd()
+	found.Durable, found.AppendTime = plog.RecoveryPoint(), model.NoTimestamp
 	if stampsItself(h.topic) {
 		// Of all segments, whatever of them can still be read: a newest record that
 		// was deleted must not let the times begin anew.

@@ -189,6 +189,7 @@ func TestDeleteRecords(t *testing.T) {
 	ask := func(o model.Offset) string {
 		a := &answers{}
 		h.DeleteRecords(o, model.Never, a, 0)
+		n.flushAll()
 		if len(a.deleted) != 1 {
 			t.Fatalf("%d answers", len(a.deleted))
 		}

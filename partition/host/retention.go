@@ -7,7 +7,6 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
-	"github.com/tidemark/tidemark/log/checkpoint"
 	"github.com/tidemark/tidemark/partition"
 )
 
@@ -99,12 +98,7 @@ func (m *ReplicaManager) dropBelow(d *Dir, parts []*Hosted) {
 	if len(due) == 0 {
 		return
 	}
-	var starts checkpoint.Offsets
-	read := m.read(d, func(s *State) model.Offset { return s.LogStart })
-	err := d.writeLogStarts(func(held checkpoint.Offsets) (_ checkpoint.Offsets, changed bool) {
-		starts, changed = read(held)
-		return starts, changed
-	})
+	starts, err := m.writeLogStarts(d)
 	if err != nil && !vfs.IsNoSpace(err) {
 		m.dirFailed(d, err)
 		return

@@ -208,6 +208,7 @@ func TestDeletedRecordsLeaveTheDisk(t *testing.T) {
 	n, h := retaining(t, map[string]string{"retention.ms": "-1"}, 0, 0, 0, 0)
 	a := &answers{}
 	h.DeleteRecords(3, n.rt.Now().Mono+30_000_000_000, a, 0)
+	n.flushAll()
 	if want := []string{"0 3"}; !slices.Equal(a.deleted, want) {
 		t.Fatalf("answers %v, want %v", a.deleted, want)
 	}

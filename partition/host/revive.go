@@ -94,7 +94,7 @@ func (m *ReplicaManager) revive() {
 			}
 			next.dir = mk.dir
 			mk.dir.partitions++
-			m.hostOnline(next, mk.plogs[i], 0, m.deps.RT.Now())
+			m.hostOnline(next, mk.plogs[i], partition.Loaded{}, m.deps.RT.Now())
 			add, drop = append(add, next), append(drop, old[next])
 		}
 	}

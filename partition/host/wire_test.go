@@ -318,7 +318,7 @@ func (f *parkedFetch) serve(again bool) bool {
 	for i, part := range parts {
 		var had int
 		rps[i], had = w.part(peer, part, f.req, j, i, again)
-		ready = ready || had > 0 || rps[i].ErrorCode != 0 || rps[i].DivergingEpoch.Epoch >= 0
+		ready = ready || had > 0 || lacking(part, &rps[i]) || rps[i].ErrorCode != 0 || rps[i].DivergingEpoch.Epoch >= 0
 		if j.states[i] != nil {
 			f.ends[i] = j.states[i].LogEnd
 		}
@@ -335,7 +335,7 @@ func (f *parkedFetch) serve(again bool) bool {
 		rp := rps[i]
 		if f.ctx.Include(part, FetchOutcome{
 			Code: rp.ErrorCode, HighWatermark: model.Offset(rp.HighWatermark), LogStart: model.Offset(rp.LogStartOffset),
-			Bytes: len(rp.RecordBatches), Diverging: rp.DivergingEpoch.Epoch >= 0,
+			Bytes: len(rp.RecordBatches), Diverging: rp.DivergingEpoch.Epoch >= 0, Lacking: lacking(part, &rp),
 		}) {
 			t.Partitions = append(t.Partitions, rp)
 		}
@@ -346,6 +346,11 @@ func (f *parkedFetch) serve(again bool) bool {
 	resp.SessionID, resp.ErrorCode = f.ctx.Finish(peer.rt.Now().Mono)
 	w.reply(resp, f.done)
 	return true
+}
+
+// lacking says whether the follower has told a lower log start than there is.
+func lacking(part *FetchPartition, rp *kmsg.FetchResponseTopicPartition) bool {
+	return rp.ErrorCode == 0 && len(rp.RecordBatches) == 0 && part.LogStart < model.Offset(rp.LogStartOffset)
 }
 
 func (w *wire) part(peer *node, part *FetchPartition, req *kmsg.FetchRequest, j *judged, i int, again bool) (kmsg.FetchResponseTopicPartition, int) {
