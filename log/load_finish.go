@@ -362,10 +362,12 @@ func (ld *loader) finish() error {
 		}
 	}
 	l.producers.AdvanceLogStart(l.logStart)
+	// A killed process may have died between a rename and its sync: a flush that
+	// moves the recovery point makes the names durable too. This holds where power is
+	// said to have failed as well: who can't tell says that of a kill.
+	l.flush.dir = l.flush.dir || l.recoveryPoint < l.logEnd
 	if ld.o.Stop == StopProcess {
-		// The kernel still has what the process wrote; now the disk has too, the
-		// names included: it may have died between a rename and its sync.
-		l.flush.dir = l.flush.dir || l.recoveryPoint < l.logEnd
+		// The kernel still has what the process wrote; now the disk has too.
 		job := l.StartFlush()
 		if job == nil {
 			return nil
