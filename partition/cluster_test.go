@@ -246,6 +246,9 @@ func (c *cluster) step(n *node, in partition.Input) {
 			continue
 		}
 		if write.Kind == partition.WriteNone {
+			if d := n.p.Durable(); d > n.plog.durable {
+				c.say("%d says that its disk has what is below %d, it has %d", n.id, d, n.plog.durable)
+			}
 			return
 		}
 		in = partition.Input{Kind: partition.KindWritten, Written: n.plog.do(write)}

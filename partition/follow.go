@@ -69,6 +69,7 @@ func (p *Partition) admit(now model.Now, f *Fetched, out *Output) {
 			f.Records.set, f.Records.damage = f.Records.set[:f.appended], nil
 		}
 		if a.refill {
+			p.durable = min(p.durable, a.from) // also where the log starts above: what is below is not there yet
 			p.write(out, Write{Kind: WriteRefill, Offset: a.from, Start: p.mark.LogEnd, Set: a.set})
 			return
 		}
