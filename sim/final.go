@@ -36,10 +36,10 @@ func (w *World) restart(kind death) {
 	for _, m := range w.machines {
 		m.end(kind, nil)
 	}
-	until := w.sim.Now() + endMax
+	began, within := w.sim.Now(), w.endWithin()
 	for w.unsettled() != "" || !w.level() {
-		if w.sim.Now() > until {
-			w.fail(0, "%d s after a restart of all: %s", endMax/second, w.unsettled())
+		if w.sim.Now()-began > within {
+			w.fail(0, "%d s after a restart of all: %s", within/second, w.unsettled())
 		}
 		if !w.sim.Step() {
 			w.fail(0, "nothing is left to happen")

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
@@ -43,5 +44,22 @@ func TestDigestOfReplicas(t *testing.T) {
 	}
 	if other := sum(w.machines[2], map[int][][]byte{0: {b[0], b[1], b[2], batch(3, 5)}}); one == other {
 		t.Errorf("another batch has the same digest %x", one)
+	}
+}
+
+// A world whose followers are given one batch in each fetch has time for all of
+// them (seed 400144).
+func TestSlowFollowersHaveTime(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	w.o.fetchMax, w.o.latency = 1, 5*time.Millisecond
+	for i, gone := range []bool{false, false, true} {
+		p := w.h.part(model.TopicIDPartition{Partition: int32(i)}, model.TopicPartition{Topic: "d0", Partition: int32(i)})
+		p.recs, p.gone = make([]rec, 6000*(i+1)), gone
+	}
+	if got, want := w.endWithin(), (60+240)*second; got != want {
+		t.Errorf("12000 batches one by one, over 5 ms each: %d s, want %d", got/second, want/second)
+	}
+	if w.o.fetchMax = 1000; w.endWithin() != endMax {
+		t.Errorf("fetches of 1000 bytes: %d s, want %d", w.endWithin()/second, endMax/second)
 	}
 }

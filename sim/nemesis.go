@@ -247,8 +247,24 @@ func (m *machine) heal() {
 }
 
 // endMax is how much virtual time the world has to come to its end after it was
-// healed.
+// healed; see endWithin.
 const endMax = 60 * second
+
+// endWithin is endMax, and what followers need to fetch the longest log batch by
+// batch, if that is what they are given.
+func (w *World) endWithin() model.Instant {
+	if w.o.fetchMax > 1 {
+		return endMax
+	}
+	longest := 0
+	for _, p := range w.h.order {
+		if !p.gone {
+			longest = max(longest, len(p.recs))
+		}
+	}
+	const perBatch = 4 // latencies: there and back, and some are longer
+	return endMax + perBatch*model.Instant(w.o.latency)*model.Instant(longest)
+}
 
 // watchEnd looks whether all is done.
 func (w *World) watchEnd() {
@@ -264,8 +280,8 @@ func (w *World) watchEnd() {
 	switch {
 	case waits == "":
 		w.phase = over
-	case w.sim.Now()-w.healed > endMax:
-		w.fail(0, "%d s after the world was healed: %s", endMax/second, waits)
+	case w.sim.Now()-w.healed > w.endWithin():
+		w.fail(0, "%d s after the world was healed: %s", (w.sim.Now()-w.healed)/second, waits)
 	}
 }
 
