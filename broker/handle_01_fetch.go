@@ -86,13 +86,13 @@ func (p *pendingFetch) find(img *metadata.Image, items []fetchItem, parts []*hos
 	for i, part := range parts {
 		it := &items[i]
 		if h := part.Watched(); h != nil && h.State().Role != partition.Offline {
-			it.part, it.id, it.h, it.code, it.seen = part, h.ID().TopicID, h, protocol.CodeNone, nil
+			it.part, it.id, it.h, it.code, it.seen, it.diverges = part, h.ID().TopicID, h, protocol.CodeNone, nil, false
 			continue
 		}
 		if topic == nil || topic.Name != part.Topic && topic.ID != part.TopicID {
 			topic = lookupTopic(img, part.Topic, part.TopicID)
 		}
-		it.part, it.id, it.h, it.code, it.seen = part, part.TopicID, nil, protocol.CodeNone, nil
+		it.part, it.id, it.h, it.code, it.seen, it.diverges = part, part.TopicID, nil, protocol.CodeNone, nil, false
 		it.leader = protocol.LeaderHint{ID: model.NoLeader, Epoch: model.NoEpoch}
 		switch {
 		case topic == nil && version >= 13:

@@ -18,6 +18,10 @@ type fetchItem struct {
 	id   model.TopicID
 	h    *host.Hosted  // nil: answered with code
 	code protocol.Code // why h is nil
+	// diverging is the leader's word on a follower's log, where diverges; the state
+	// alone does not say all that a leader goes by.
+	diverging model.OffsetAndEpoch
+	diverges  bool
 	// leader is who leads a partition that is not here, as the metadata has it.
 	leader protocol.LeaderHint
 
@@ -196,7 +200,7 @@ func (p *pendingFetch) enough() bool {
 			continue
 		}
 		s := it.h.State()
-		bounds := p.bounds(s, it.part)
+		bounds := p.bounds(s, it)
 		it.seen = s
 		if bounds.Code != protocol.CodeNone || bounds.Diverging.Epoch >= 0 || p.replica.lacks(it) {
 			return true
@@ -256,7 +260,7 @@ func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
 	}
 	s := it.h.State()
 	it.seen = s
-	bounds := p.bounds(s, it.part)
+	bounds := p.bounds(s, it)
 	if bounds.Code != protocol.CodeNone {
 		it.fail(bounds.Code)
 		return

@@ -65,6 +65,7 @@ func (p *pendingFetch) judge(req *kmsg.FetchRequest) {
 func (p *pendingFetch) ReplicaFetchDone(slot int32, r partition.ReplicaResult, s *host.State) {
 	it := &p.items[slot]
 	it.part.SetLeased(r.Leased)
+	it.diverging, it.diverges = r.Diverging, r.Diverging.Epoch >= 0
 	if r.Code != protocol.CodeNone {
 		it.h, it.code, it.seen = nil, r.Code, s
 	}
@@ -87,9 +88,14 @@ func (p *pendingFetch) bound() partition.Bound {
 }
 
 // bounds says what the fetch may read of a partition now.
-func (p *pendingFetch) bounds(s *host.State, part *host.FetchPartition) host.FetchBounds {
+func (p *pendingFetch) bounds(s *host.State, it *fetchItem) host.FetchBounds {
+	part := it.part
 	b := s.FetchBounds(part.Offset, part.CurrentEpoch, part.LastEpoch, p.isolation, p.mustLead)
-	if p.replica.id >= 0 && b.Code == protocol.CodeNone && b.Diverging.Epoch < 0 {
+	switch {
+	case p.replica.id < 0 || b.Code != protocol.CodeNone || b.Diverging.Epoch >= 0:
+	case it.diverges:
+		b.Diverging = it.diverging
+	default:
 		b.End, b.Poll = s.LogEnd, part.Offset == s.LogEnd
 	}
 	return b

@@ -251,4 +251,20 @@ func TestFollowerFetch(t *testing.T) {
 	if r := follow(10, 10, 3); len(answered(r)) > 0 {
 		t.Errorf("it knows all: %+v", r)
 	}
+
+	// It ends where the log starts by now, in an epoch of which nothing is left. What
+	// it has there may be what was written here later, or not: it begins anew.
+	c.produce(c.client(), "orders", 10, 2)
+	if r := rawDial(t, c.nodes[1]).call(deleteRecords("orders", map[int32]int64{0: 12}), 2).(*kmsg.DeleteRecordsResponse); r.Topics[0].Partitions[0].ErrorCode != 0 {
+		t.Fatalf("records can't be deleted: %+v", r)
+	}
+	for _, start := range []int64{3, 0} {
+		r := follow(12, 12, start)
+		if !slices.Equal(answered(r), []int32{0}) || r.Topics[0].Partitions[0].DivergingEpoch.EndOffset != 12 || r.Topics[0].Partitions[0].LogStartOffset != 12 {
+			t.Errorf("it ends at the log start, and begins at %d: %+v", start, r)
+		}
+	}
+	if r := follow(12, 12, 12); len(answered(r)) > 0 && r.Topics[0].Partitions[0].DivergingEpoch.EndOffset >= 0 {
+		t.Errorf("it begins at the log start: %+v", r)
+	}
 }
