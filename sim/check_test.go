@@ -105,6 +105,27 @@ func TestContradictingReplica(t *testing.T) {
 	}
 }
 
+// What DeleteRecords took away before anybody looked at it may have been any record.
+func TestHistoryKnowsWhatNobodySaw(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	p := w.h.part(model.TopicIDPartition{Partition: 1}, model.TopicPartition{Topic: "d0", Partition: 1})
+	for _, at := range []int64{0, 2} {
+		w.h.holds(w.machines[at].replica(p), 1, at, w.h.newPayload("d0", 1, true), 5, "a look")
+	}
+	for start, want := range []bool{false, false, true, true} {
+		if p.maxStart = int64(start); w.h.unseen(p) != want {
+			t.Errorf("below %d: unseen %v", start, !want)
+		}
+	}
+	w.h.shown(p, 1, 1, w.h.newPayload("d0", 1, true), 5, "a fetch")
+	if p.maxStart = 3; w.h.unseen(p) {
+		t.Error("what was shown was seen by nobody")
+	}
+	if p.maxStart = 4; !w.h.unseen(p) {
+		t.Error("what lies behind all that was seen was seen")
+	}
+}
+
 // A record is there as long as one replica has it, wherever another had it last.
 func TestHistoryFindsARecordOnAnyReplica(t *testing.T) {
 	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)

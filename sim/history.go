@@ -299,6 +299,24 @@ func (h *history) has(p *part, id uint64) bool {
 	})
 }
 
+// unseen reports whether DeleteRecords has taken records of a partition away that
+// nobody had looked at: any record may have been one of them.
+func (h *history) unseen(p *part) bool {
+	seen := make([]bool, p.maxStart)
+	mark := func(recs []rec) {
+		for o := range recs[:min(len(recs), len(seen))] {
+			seen[o] = seen[o] || recs[o].id != 0
+		}
+	}
+	mark(p.recs)
+	for _, m := range h.world.machines {
+		if r := m.find(p); r != nil {
+			mark(r.recs)
+		}
+	}
+	return slices.Contains(seen, false)
+}
+
 func fmtID(id uint64) string { return "record " + utoa(id) }
 
 func utoa(n uint64) string {

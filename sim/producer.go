@@ -325,6 +325,8 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 			w.counts.duplicates++
 			p.settle(l, b)
 			return
+		case part != nil && b.era != w.era && w.h.unseen(part):
+			// It may have been there, and another behind it.
 		case part != nil && !part.lost && !w.anyHit(part) && (p.acks == -1 || l.era == w.era && l.whole(by)):
 			w.fail(7, "%v: producer %d epoch %d sequence %d is out of order, and nothing was lost", part.tp, p.pid, p.epoch, b.seq)
 		}
