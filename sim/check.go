@@ -153,7 +153,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 	} else {
 		r.floor = max(r.floor, int64(s.Durable))
 	}
-	r.part.maxStart = max(r.part.maxStart, int64(s.LogStart))
+	r.part.began(int64(s.LogStart))
 	r.had.note(s)
 	r.checkHolders(old, s)
 	r.rider.follow()

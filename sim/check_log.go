@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -121,9 +122,13 @@ type progress struct {
 }
 
 // forgotten reports whether a leader need not have known of this when it took a
-// batch at base: all that it tells lies below where the partition has started at
-// some time, and may be on a disk all the same.
-func (l progress) forgotten(base, maxStart int64) bool { return l.last < maxStart && base >= maxStart }
+// batch at base: all that it tells lies below one of the places where the partition
+// has started at some time, at or above which the batch is, and may be on a disk all
+// the same, also when the log starts higher by now.
+func (l progress) forgotten(base int64, starts []int64) bool {
+	i, _ := slices.BinarySearch(starts, l.last+1)
+	return i < len(starts) && starts[i] <= base
+}
 
 // errCutAway: the rest of the file was truncated away, the next segment begins
 // below.
@@ -160,7 +165,7 @@ func (r *replica) compare(s *host.State, when string) {
 		}
 		if h.pid >= 0 {
 			last, known := producers[h.pid]
-			forgotten := known && last.forgotten(h.base, p.maxStart)
+			forgotten := known && last.forgotten(h.base, p.starts)
 			known = known && !forgotten
 			next := int32(0)
 			if known && last.epoch == h.pepoch {

@@ -164,15 +164,32 @@ func TestSameRecordOfTwoLeaders(t *testing.T) {
 }
 
 // A producer whose batches all lie below the log start is unknown to a leader that
-// has only what lies above; a log that still has them on its disk shows a gap.
+// has only what lies above; a log that still has them on its disk shows a gap, also
+// when the log has been cut further up since (seeds 500012, 500022).
 func TestForgottenProducer(t *testing.T) {
 	l := progress{last: 40}
 	for _, tt := range []struct {
-		base, maxStart int64
-		want           bool
-	}{{41, 0, false}, {41, 40, false}, {41, 41, true}, {50, 41, true}, {41, 50, false}} {
-		if got := l.forgotten(tt.base, tt.maxStart); got != tt.want {
-			t.Errorf("a batch at %d, the log once started at %d: %v", tt.base, tt.maxStart, got)
+		base   int64
+		starts []int64 // as they were seen
+		want   bool
+	}{
+		{41, nil, false},
+		{41, []int64{0}, false},
+		{41, []int64{0, 40}, false},
+		{41, []int64{0, 41}, true},
+		{50, []int64{0, 41}, true},
+		{41, []int64{0, 50}, false},
+		{41, []int64{0, 41, 100}, true},
+		{50, []int64{0, 100, 45}, true}, // an older leader's start
+		{44, []int64{0, 100, 45}, false},
+		{99, []int64{0, 40, 100}, false},
+	} {
+		var p part
+		for _, start := range tt.starts {
+			p.began(start)
+		}
+		if got := l.forgotten(tt.base, p.starts); got != tt.want {
+			t.Errorf("a batch at %d, the log once started at %v: %v", tt.base, tt.starts, got)
 		}
 	}
 }

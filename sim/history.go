@@ -74,13 +74,23 @@ type part struct {
 	gone bool
 	// sacrificed is when an unclean election was last asked for, 0 if it never was.
 	sacrificed model.Instant
-	// maxStart is the greatest log start that was ever seen.
+	// starts are the log starts that were ever seen, ascending; maxStart is the
+	// greatest of them.
+	starts   []int64
 	maxStart int64
 	// uncleanEpoch is the leader epoch of the last election that may have lost
 	// records, -1 if there was none; pending until its leader, or a later one,
 	// was seen.
 	uncleanEpoch int32
 	pending      bool
+}
+
+// began notes where a replica's log starts.
+func (p *part) began(start int64) {
+	if at, known := slices.BinarySearch(p.starts, start); !known {
+		p.starts = slices.Insert(p.starts, at, start)
+	}
+	p.maxStart = max(p.maxStart, start)
 }
 
 // reign is who led in an epoch.
