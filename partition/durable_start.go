@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 )
 
 // startState is what is known of the disk's notion of the log start. The log
@@ -31,10 +32,18 @@ func (p *Partition) startFalls(to model.Offset) {
 	}
 }
 
+// tellableStart is the log start that others may act upon.
+func (p *Partition) tellableStart() model.Offset {
+	if mutant.On("part-delete-before-disk") {
+		return p.mark.LogStart
+	}
+	return p.start.durable
+}
+
 // awaitsStart says whether a fetch sent now would tell a log start that the disk
 // doesn't have. After a failure it tells the one that the disk has.
 func (p *Partition) awaitsStart() bool {
-	return p.start.durable < p.mark.LogStart && !p.start.failed
+	return p.tellableStart() < p.mark.LogStart && !p.start.failed
 }
 
 // askStart asks for the checkpoint if somebody waits for it and none is asked for.

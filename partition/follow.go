@@ -242,7 +242,7 @@ func (p *Partition) emitFetched(f *Fetched, out *Output) {
 	if p.plog != nil {
 		g.Position.LastEpoch = p.plog.Epochs().LatestEpoch()
 	}
-	g.LogStart, g.HighWatermark = p.start.durable, p.mark.HighWatermark
+	g.LogStart, g.HighWatermark = p.tellableStart(), p.mark.HighWatermark
 	out.Fetched = append(out.Fetched, f)
 }
 
@@ -302,7 +302,7 @@ func (p *Partition) release(out *Output) {
 		}
 		p.follows = followTold
 		out.Follow = &Follow{
-			Leader: p.leader, Position: p.position(), LogStart: p.start.durable, HighWatermark: p.mark.HighWatermark,
+			Leader: p.leader, Position: p.position(), LogStart: p.tellableStart(), HighWatermark: p.mark.HighWatermark,
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (p *Partition) highWatermarkCandidate(now model.Now) model.Offset {
 
 // lowWatermark is the least durable log start of this and of the live replicas.
 func (p *Partition) lowWatermark() model.Offset {
-	low := p.start.durable
+	low := p.tellableStart()
 	for i := range p.remote {
 		if r := &p.remote[i]; p.peer(r.id).Alive {
 			low = min(low, r.logStart)

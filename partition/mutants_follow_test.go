@@ -197,6 +197,26 @@ func TestMutantExpandBelowLogStart(t *testing.T) {
 	})
 }
 
+func TestMutantDeleteBeforeDisk(t *testing.T) {
+	kill(t, "part-delete-before-disk", func() bool {
+		c := replicas(2)
+		told(t, c, `
+			elect leader=1 epoch=0
+			produce 1 a
+			fetch 2
+			fetch 2
+			no-room 2
+			delete 1 to=1
+			fetch 2
+			fetch 2`)
+		_, waiting, _ := c.node(1).p.Waiting()
+		told(t, c, `
+			crash 2
+			restart 2`)
+		return waiting == 0 && c.node(2).p.Mark().LogStart == 0
+	})
+}
+
 func TestMutantFetchBeforeFsync(t *testing.T) {
 	kill(t, "part-fetch-before-fsync", func() bool {
 		cfg := defaultConfig()

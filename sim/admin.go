@@ -281,16 +281,10 @@ func (a *admin) deleteUpTo(c *conn, to target, at int64) {
 	a.waiting = true
 	answered := false
 	a.watch(c, &answered)
+	d := c.node.deletion(at)
 	c.send(req, pick(w.clientRand, []int16{0, 1, 2}),
 		func(resp kmsg.Response) {
-			q := resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]
-			r := c.node.partOf(to.topic, to.id, to.partition)
-			if q.ErrorCode != protocol.CodeNone || r == nil || r.state.View == nil || !r.leads() {
-				return
-			}
-			if q.LowWatermark < at || int64(r.state.LogStart) < q.LowWatermark {
-				w.fail(16, "%v: records below %d deleted up to %d, the log of broker %d starts at %d", r.tp, at, q.LowWatermark, c.node.m.id, r.state.LogStart)
-			}
+			d.answered(&resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0], c.node.partOf(to.topic, to.id, to.partition))
 		},
 		func(kmsg.Response, error) { answered, a.waiting = true, false })
 }

@@ -136,6 +136,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 		return r
 	}
 	r.checkNumbers(old, s)
+	r.keepsDeleted()
 	if !r.online && s.View != nil && r.life != m.lives {
 		r.loaded(s)
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/partition/host"
 )
 
 // Who begins to lead an epoch late, when the next has begun, need not have what
@@ -246,5 +248,41 @@ func TestHitOfANewReplica(t *testing.T) {
 	m.replicas = nil
 	if r := m.replica(p); old.hit || !r.hit {
 		t.Errorf("the old one was hit: %v, the new one %v", old.hit, r.hit)
+	}
+}
+
+// A replica that an acknowledged DeleteRecords has bound begins there or above,
+// until it is filled anew, leaves, or an election loses records.
+func TestDeletedRecordsStayDeleted(t *testing.T) {
+	for name, c := range map[string]struct {
+		start   model.Offset
+		release func(*replica)
+		fails   bool
+	}{
+		"where it was":                {5, nil, false},
+		"above":                       {9, nil, false},
+		"below":                       {4, nil, true},
+		"below, filled anew":          {4, func(r *replica) { r.emptied() }, false},
+		"below, of another log":       {4, func(r *replica) { r.left = true }, false},
+		"below, after an election":    {4, func(r *replica) { r.part.lost = true }, false},
+		"below, but it looks nowhere": {4, func(r *replica) { r.state.View = nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+			r := w.machines[0].replica(w.h.part(model.TopicIDPartition{}, model.TopicPartition{Topic: "t"}))
+			r.state = &host.State{View: &log.View{}}
+			r.state.LogStart = 5
+			r.bind(5)
+			r.state.LogStart = c.start
+			if c.release != nil {
+				c.release(r)
+			}
+			defer func() {
+				if failed := recover() != nil; failed != c.fails {
+					t.Errorf("fails: %v, want %v", failed, c.fails)
+				}
+			}()
+			r.keepsDeleted()
+		})
 	}
 }

@@ -125,6 +125,8 @@ type replica struct {
 	// hit: a disk error of this incarnation touched it. drop: pages of it were
 	// dropped by a failed fsync, ever since it was last found whole.
 	hit, drop bool
+	// deleted: an acknowledged DeleteRecords has it begin there or above.
+	deleted int64
 	// hurt: it is damaged for good, and why is known.
 	hurt bool
 	// holed: a hole in it can't be told from compaction's work, so the broker

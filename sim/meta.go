@@ -36,6 +36,7 @@ func (n *node) takeImages() {
 	n.images = nil
 	for _, img := range images {
 		n.world.meta.see(n, img)
+		n.noteFenced(img)
 		for _, r := range n.m.replicas {
 			if img.At().Offset > n.m.imageAt { // else a process that starts hears again what was
 				r.hears(img, n.followed)
@@ -167,6 +168,13 @@ func (t *meta) partition(p *part, was, reg *metadata.PartitionRegistration, old,
 		w.fail(6, "%v: leader %d of epoch %d after leader %d of epoch %d", p.tp, reg.Leader, reg.LeaderEpoch, was.Leader, was.LeaderEpoch)
 	}
 	t.election(p, was, reg, old, img)
+	if reg.Leader == was.Leader && reg.PartitionEpoch == was.PartitionEpoch+1 && !t.gapped {
+		for _, b := range reg.ISR {
+			if r := w.replicaOf(p, b); r != nil && !was.InISR(b) && b != reg.Leader {
+				r.joins(w.replicaOf(p, reg.Leader))
+			}
+		}
+	}
 	for _, b := range was.Replicas {
 		if r := w.replicaOf(p, b); r != nil && !reg.HasReplica(b) {
 			r.removed = true

@@ -42,6 +42,7 @@ var caughtWithin = map[string]within{
 	"part-ack-before-append":         {1, 2, 20},
 	"part-ack-before-hw":             {3, 1, 20},
 	"part-alter-rereads-epoch":       {3, 170, 200},
+	"part-delete-before-disk":        {1, 72001, 100},
 	"part-dup-acked-early":           {3, 3, 20},
 	"part-expand-before-epoch-start": {3, 1, 40},
 	"part-expand-below-log-start":    {3, 1, 200},

@@ -66,6 +66,7 @@ func Names() []Mutant {
 		{"part-alter-rereads-epoch", "a repeated AlterPartition carries the broker epochs known by then"},
 		{"part-answer-by-offset", "an answer counts if offset and leader epoch match, whatever the last fetched epoch"},
 		{"part-any-gap", "a follower appends a batch behind a gap in what was never compacted"},
+		{"part-delete-before-disk", "DeleteRecords is answered, and a log start told to the leader, before the disk has it"},
 		{"part-dup-acked-early", "a retried batch with acks=all is answered before the original is replicated"},
 		{"part-expand-before-epoch-start", "a follower joins the ISR before it has the start of the leader's epoch"},
 		{"part-expand-below-log-start", "a follower joins the ISR with records below the leader's log start, which were said to be deleted"},
