@@ -92,8 +92,7 @@ func (n *node) replica(hosted *host.Hosted) *replica {
 		r = n.m.replica(n.world.h.part(hosted.ID(), hosted.TopicPartition()))
 		if r.hurt && r.host != nil && r.host != hosted {
 			r.m.line("refill     %v", r.tp)
-			r.emptied() // it was offline, and is filled anew in the same life
-			r.hurt = false
+			r.refilled()
 		}
 		n.seen[hosted], r.host, r.state, r.online = r, hosted, nil, false
 		r.rider = &counter{r: r, n: n}

@@ -26,22 +26,28 @@ func TestLeaderNeedsWhatWasAcknowledgedBefore(t *testing.T) {
 	}
 }
 
-// A damaged replica that is not assigned any more keeps nobody from being in
-// sync.
-func TestHurtReplicaThatWasRemoved(t *testing.T) {
-	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+// assigned makes d0-0 and the metadata of it.
+func assigned(t *testing.T, w *World, replicas, isr []model.BrokerID) *part {
+	t.Helper()
 	id := model.TopicIDPartition{TopicID: model.TopicID{7}}
-	p := w.h.part(id, model.TopicPartition{Topic: "d0"})
 	img, _, err := metadata.Apply(metadata.Empty(), model.OffsetAndEpoch{}, []metadata.Record{
 		&metadata.TopicRecord{ID: id.TopicID, Name: "d0"},
 		&metadata.PartitionRecord{TopicID: id.TopicID, PartitionRegistration: metadata.PartitionRegistration{
-			Replicas: []model.BrokerID{1, 2}, Directories: make([]metadata.DirectoryID, 2), ISR: []model.BrokerID{1, 2}, Leader: 1,
+			Replicas: replicas, Directories: make([]metadata.DirectoryID, len(replicas)), ISR: isr, Leader: isr[0],
 		}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.meta.img = img
+	return w.h.part(id, model.TopicPartition{Topic: "d0"})
+}
+
+// A damaged replica that is not assigned any more keeps nobody from being in
+// sync.
+func TestHurtReplicaThatWasRemoved(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	p := assigned(t, w, []model.BrokerID{1, 2}, []model.BrokerID{1, 2})
 	w.machines[2].replica(p).hurt = true
 	if w.anyHurt(p) {
 		t.Error("a replica of broker 3 counts")
@@ -64,6 +70,24 @@ func TestPowerLostBeforeTheReplica(t *testing.T) {
 	}
 	if r := w.machines[1].replica(p); r.dark || r.tainted {
 		t.Errorf("on another machine: dark %v, tainted %v", r.dark, r.tainted)
+	}
+}
+
+// A replica that is filled anew without a restart comes to its seat through the
+// leader, and may lead in the same entry (seed 600145). One that had a seat, or
+// lost power, is not whole for having been filled.
+func TestRefilledWithoutASeat(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	p := assigned(t, w, []model.BrokerID{1, 2, 3}, []model.BrokerID{1, 2})
+	for _, tt := range []struct {
+		broker              int
+		dark, drop, tainted bool
+	}{{1, false, false, true}, {3, false, false, false}, {3, true, false, true}, {3, false, true, true}} {
+		r := w.machines[tt.broker-1].replica(p)
+		r.hurt, r.dark, r.drop = true, tt.dark, tt.drop
+		if r.refilled(); r.hurt || r.tainted != tt.tainted {
+			t.Errorf("%+v: tainted %v, hurt %v", tt, r.tainted, r.hurt)
+		}
 	}
 }
 

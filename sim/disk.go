@@ -231,6 +231,16 @@ func (r *replica) emptied() {
 	r.lossy, r.tainted, r.wiped, r.part.maimed = true, true, true, true
 }
 
+// refilled is told that a replica that was offline is filled anew in the same life.
+// If it has no seat it may take one like any other: its broker need not register
+// again first, as nothing is lost that counted.
+func (r *replica) refilled() {
+	r.emptied()
+	reg := r.m.world.registration(r.part)
+	seated := reg != nil && (reg.InISR(r.m.id) || reg.InELR(r.m.id))
+	r.hurt, r.tainted = false, r.dark || r.drop || seated
+}
+
 // othersWhole reports whether a replica is not needed: a member of the ISR
 // besides it has all that was acknowledged, and has lost nothing. What a
 // coordinator was acknowledged nobody notes.
