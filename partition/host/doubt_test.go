@@ -193,3 +193,43 @@ func TestPowerAfterAStopThatLeftSomething(t *testing.T) {
 		}
 	}
 }
+
+// A log that could not be read at a start after a loss of power has still lost
+// what power took, at the start after that one too.
+func TestUnreadableAfterPower(t *testing.T) {
+	n := newNode(t)
+	unreadable := faultfs.NewToggle(faultfs.When(faultfs.And(faultfs.PathMatch("/data/t-0/*.log"), faultfs.OpIn(faultfs.OpRead)), faultfs.EIO()))
+	n.fs = faultfs.Wrap(n.disk, unreadable)
+	n.start()
+	n.register()
+	n.create("t", 2)
+	n.send(n.m.Get("t", 0), 1, batchOf(4, -1, 0))
+	n.send(n.m.Get("t", 1), 1, batchOf(4, -1, 0))
+	n.flushAll()
+	for _, h := range n.m.All() {
+		h.box.Enter(&flushOldMsg{})
+	}
+	n.flushAll()
+	n.kill()
+	n.power()
+	unreadable.On()
+	n.fs = faultfs.Wrap(n.disk, unreadable)
+	n.start()
+	if s := n.m.Get("t", 0).State(); s.Role != partition.Offline {
+		t.Fatalf("a log that can't be read is %v", s.Role)
+	}
+	n.register()
+	n.kill()
+	unreadable.Off()
+	n.fs = faultfs.Wrap(n.disk, unreadable)
+	n.start()
+	for p, want := range []log.Stop{log.StopPower, log.StopProcess} {
+		h := n.m.Get("t", int32(p))
+		if got := n.dirs.All()[0].stopOf(h.id, h.tp); got != want {
+			t.Errorf("t-%d is opened after %s, want %s", p, got, want)
+		}
+		if s := h.State(); s.Role == partition.Offline {
+			t.Errorf("t-%d is offline: %s", p, s.Reason)
+		}
+	}
+}

@@ -272,10 +272,10 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 	}
 	h.keeping = keeping{highWatermark: f.highWatermark}
 	now := m.deps.RT.Now()
-	doubtful := f.dir.doubts.has(f.id)
+	doubtful, stop := f.dir.doubts.has(f.id), f.dir.stopOf(f.id, f.tp)
 	plog, report, err := log.Open(log.Options{
 		FS: f.dir.fs, Dir: filepath.Join(f.dir.path, f.name), Partition: f.tp,
-		Config: logConfig(h.topic), Rand: m.rand(), Stop: f.dir.stopOf(f.id, f.tp), Renew: doubtful,
+		Config: logConfig(h.topic), Rand: m.rand(), Stop: stop, Renew: doubtful,
 		RecoveryPoint: f.recovery, LogStart: f.start, CleanedTo: f.cleaned, Now: now, Files: m.deps.Files,
 		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) }, Keep: h.keep,
 	})
@@ -285,7 +285,9 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 			m.events.damaged(h, damage)
 			h.damage.Store(damage)
 		}
-		if doubtful || errors.Is(err, log.ErrPoisoned) {
+		if doubtful || errors.Is(err, log.ErrPoisoned) || damage == nil && stop == log.StopPower {
+			// What power took of it nobody has found out yet: the next start has to,
+			// however this process ends.
 			m.doubt(f.dir, f.id)
 		}
 		h.lastOnline.Store(kept)
