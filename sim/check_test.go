@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/partition/host"
 )
@@ -87,6 +88,21 @@ func TestRefilledWithoutASeat(t *testing.T) {
 		r.hurt, r.dark, r.drop = true, tt.dark, tt.drop
 		if r.refilled(); r.hurt || r.tainted != tt.tainted {
 			t.Errorf("%+v: tainted %v, hurt %v", tt, r.tainted, r.hurt)
+		}
+	}
+}
+
+// A failed fsync that the world does without has dropped nothing.
+func TestOnlyFaultsThatHappenDrop(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+		w.o.on[KindFsync] = on
+		m := w.machines[0]
+		r := m.replica(w.h.part(model.TopicIDPartition{}, model.TopicPartition{Topic: "d0"}))
+		m.faults.errors, m.faults.errorPct, m.faults.drops = 1, 100, true
+		fault := m.faults.fault(faultfs.Op{Kind: faultfs.OpSync, Path: dataDir + "/d0-0/00000000000000000000.log"})
+		if (fault != nil) != on || r.drop != on || r.tainted != on {
+			t.Errorf("fsync faults %v: fault %v, dropped %v, tainted %v", on, fault, r.drop, r.tainted)
 		}
 	}
 }

@@ -103,7 +103,6 @@ func (f *faults) fault(op faultfs.Op) *faultfs.Fault {
 		kind = KindFsync
 		if fault = faultfs.EIO(); f.drops {
 			fault = faultfs.FsyncFails()
-			f.m.dropped(op.Path)
 		}
 	case faultfs.OpRead, faultfs.OpSyncDir, faultfs.OpCreate, faultfs.OpRename, faultfs.OpTruncate, faultfs.OpList, faultfs.OpOpen:
 		fault = faultfs.Fail(syscall.EIO)
@@ -119,6 +118,9 @@ func (f *faults) fault(op faultfs.Op) *faultfs.Fault {
 	f.m.hit(op.Path)
 	if kind == KindFsync {
 		f.m.syncFailed(op.Path)
+		if f.drops {
+			f.m.dropped(op.Path)
+		}
 	}
 	f.m.line("fault      %s at %s", fault, op)
 	return fault
