@@ -144,7 +144,7 @@ func (ss *segmentScan) run() (stop bool, err error) {
 // check looks at a batch whose header is well formed.
 func (ss *segmentScan) check(b record.Batch) *badBatch {
 	bad := func(format string, args ...any) *badBatch {
-		return &badBatch{Pos: ss.pos, Err: fmt.Errorf(format, args...)}
+		return &badBatch{Pos: ss.pos, Sound: true, Err: fmt.Errorf(format, args...)}
 	}
 	if !mutant.On("log-skip-crc") {
 		if err := b.CheckCRC(); err != nil {
@@ -239,6 +239,11 @@ func (ss *segmentScan) verdict(bad *badBatch) (stop bool, err error) {
 		return false, ld.damage(ss.i, bad.Pos, ss.expected, bad)
 	}
 	if ld.o.Stop == StopProcess {
+		if bad.Sound {
+			// No write that was cut short leaves a whole batch: it, or one before it,
+			// was changed where no checksum looks.
+			return false, ld.damage(ss.i, bad.Pos, ss.expected, bad)
+		}
 		behind, err := ss.validBehind(bad.Pos)
 		if err != nil {
 			return false, err

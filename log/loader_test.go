@@ -205,6 +205,34 @@ func TestFlippedBitAboveRecoveryPoint(t *testing.T) {
 	r.check(m)
 }
 
+// A bit that is flipped where no checksum looks, in the offset or the epoch of a
+// batch, makes that one or the one behind it, be it the log's last, contradict its
+// neighbour: a whole batch is no torn write, so that after a stop of the process
+// nothing is cut for it.
+func TestSoundBatchIsNoTornWrite(t *testing.T) {
+	r := newRig(t)
+	r.start(log.StopClean, 0)
+	r.append(logtest.Batches(0, 1, 2))
+	r.append(logtest.Batches(r.l.LogEnd(), 1, 2))
+	r.must(r.l.Close(false))
+	path, end := r.file(0, ".log"), r.l.LogEnd()
+	whole := r.read(path)
+	second := record.Batch(whole).Size()
+	for _, c := range []struct {
+		name string
+		pos  int
+		to   byte
+	}{{"the first's epoch raised", 15, 66}, {"the last's epoch lowered", second + 15, 0}, {"the last's offset lowered", second + 7, 0}} {
+		b := bytes.Clone(whole)
+		b[c.pos] = c.to
+		r.rewrite(path, b)
+		r.rewrite(r.file(0, ".seal"), nil)
+		if d := r.damaged(log.StopProcess, end/2); d.BelowRecoveryPoint {
+			t.Errorf("%s: %+v", c.name, d)
+		}
+	}
+}
+
 func TestSegmentsThatAreMissingOrShort(t *testing.T) {
 	stops := []log.Stop{log.StopClean, log.StopProcess, log.StopPower}
 	for _, stop := range stops {

@@ -116,11 +116,13 @@ func (s *scanner) bytes(pos int64, n int) ([]byte, error) {
 }
 
 // badBatch says why the bytes at Pos are no batch. Torn tells that the file
-// ends before the batch does, which a write that was cut short leaves behind.
+// ends before the batch does, which a write that was cut short leaves behind; Sound,
+// that they are a whole batch with its right checksum, which can't stand there.
 type badBatch struct {
-	Pos  int64
-	Torn bool
-	Err  error
+	Pos   int64
+	Torn  bool
+	Sound bool
+	Err   error
 }
 
 func (e *badBatch) Error() string {
