@@ -131,7 +131,7 @@ func (ss *segmentScan) run() (stop bool, err error) {
 			bad = ss.check(b)
 		}
 		if bad != nil {
-			return ss.verdict(bad)
+			return ss.verdict(b, bad)
 		}
 		if b.LastOffset() >= ss.next && b.BaseOffset() < ss.next {
 			ss.ld.unfinishedCut(ss.i, ss.pos) // the cut went through this batch
@@ -233,9 +233,12 @@ func (ss *segmentScan) atEnd() (stop bool, err error) {
 }
 
 // verdict decides between a crash and damage (rules 2.6 and 2.7).
-func (ss *segmentScan) verdict(bad *badBatch) (stop bool, err error) {
+func (ss *segmentScan) verdict(b record.Batch, bad *badBatch) (stop bool, err error) {
 	ld := ss.ld
-	if ss.trusted || ss.expected < ld.o.RecoveryPoint {
+	// A whole batch of below the recovery point, behind one of above, is no torn
+	// write: the base offset of either, which no checksum covers, was changed.
+	durable := bad.Sound && b.BaseOffset() < ld.o.RecoveryPoint
+	if ss.trusted || durable || ss.expected < ld.o.RecoveryPoint {
 		return false, ld.damage(ss.i, bad.Pos, ss.expected, bad)
 	}
 	if ld.o.Stop == StopProcess {

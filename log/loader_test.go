@@ -233,6 +233,26 @@ func TestSoundBatchIsNoTornWrite(t *testing.T) {
 	}
 }
 
+// A base offset that rot has raised beyond the recovery point does not make what
+// stands behind it, and was durable, the tail of a crash.
+func TestRaisedOffsetBelowRecoveryPointIsDamage(t *testing.T) {
+	r := newRig(t)
+	r.start(log.StopClean, 0)
+	r.append(logtest.Batches(0, 1, 2))
+	r.append(logtest.Batches(r.l.LogEnd(), 1, 2))
+	r.must(r.l.Close(false))
+	path, end := r.file(0, ".log"), r.l.LogEnd()
+	b := r.read(path)
+	b[6] ^= 2 // 512 more
+	r.rewrite(path, b)
+	r.rewrite(r.file(0, ".seal"), nil)
+	for _, stop := range []log.Stop{log.StopProcess, log.StopPower} {
+		if d := r.damaged(stop, end); d.Segment != 0 || d.Offset <= end {
+			t.Errorf("%s: %+v", stop, d)
+		}
+	}
+}
+
 func TestSegmentsThatAreMissingOrShort(t *testing.T) {
 	stops := []log.Stop{log.StopClean, log.StopProcess, log.StopPower}
 	for _, stop := range stops {
