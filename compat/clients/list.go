@@ -24,11 +24,13 @@ func List() []Client {
 			"codec-zstd", "the client needs a newer Node.js for it",
 			"log-append-time", "the client takes the producer's timestamps whatever the batch says",
 			"out-of-range", "the client has no reset for an offset that it was given",
-			"group-cooperative", "the client rebalances eagerly only", "group-pattern", "the client has no patterns")},
+			"group-cooperative", "the client rebalances eagerly only", "group-pattern", "the client has no patterns",
+			"group-migration", badSubscription, "group-migration-cooperative", badSubscription)},
 		{Name: "kcat", Language: Python, Driver: "kcat.py", Plain: true, Limits: map[string]string{
 			"headers": "headers are those of an invocation", "nulls": "the client sends nothing that is empty", "positions": "the client sets no timestamps",
 			"topics": noAdmin, "configs": noAdmin, "unknown-topic": noAdmin, "group-resume": "the client commits by itself what it has printed",
-			"consumer-resume": oldLibrary, "consumer-members": oldLibrary}},
+			"consumer-resume": oldLibrary, "consumer-members": oldLibrary,
+			"group-migration": oldLibrary, "group-migration-cooperative": oldLibrary}},
 		{Name: "Java", Language: Java, Driver: "Driver.java"},
 	}
 }
@@ -38,6 +40,10 @@ const (
 	noAdmin    = "the client has no admin requests"
 	oldLibrary = "the distribution's librdkafka has classic groups only"
 )
+
+// badSubscription is why a group of the client can't be converted, by Apache Kafka
+// neither.
+const badSubscription = "the client's subscriptions lack fields of the version that they name"
 
 // noLeader says why a produce does not create a topic.
 const noLeader = "the driver sends to a leader, which an unknown topic has not"
