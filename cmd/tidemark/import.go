@@ -20,6 +20,11 @@ import (
 // node again.
 func importKafka(sources []string, cfg *config.Broker, out io.Writer) error {
 	if len(sources) == 0 {
+		// Half of an import is nothing to serve. A manifest that can't be read keeps
+		// no node down.
+		if _, err := rescue.Done(osfs.New(), cfg.LogDirs[0]); errors.Is(err, rescue.ErrUnfinished) {
+			return err
+		}
 		return nil
 	}
 	if !cfg.Roles.Broker || !cfg.Roles.Controller || len(cfg.Quorum.Voters) > 1 {
@@ -27,7 +32,7 @@ func importKafka(sources []string, cfg *config.Broker, out io.Writer) error {
 	}
 	fs, dir := osfs.New(), cfg.LogDirs[0]
 	switch done, err := rescue.Done(fs, dir); {
-	case err != nil:
+	case err != nil && !errors.Is(err, rescue.ErrUnfinished):
 		return err
 	case done != nil && slices.Equal(done.Sources, sources):
 		return nil

@@ -33,34 +33,30 @@ type Target struct {
 // ErrNotEmpty is returned for a target that holds something else.
 var ErrNotEmpty = errors.New("the log directory is in use already: an import needs an empty one")
 
+// ErrUnfinished says that an import into a directory was interrupted.
+var ErrUnfinished = errors.New("an import into this log directory was interrupted: begin it again with --import, or empty the directory")
+
 // Done returns the manifest of a log directory whose import is complete; nil if
-// nothing was imported into it, or not all.
+// nothing was imported into it. One that was interrupted is ErrUnfinished.
 func Done(fs vfs.FS, logDir string) (*Manifest, error) {
 	m, err := ReadManifest(fs, logDir)
-	if err != nil || m == nil {
-		return nil, err
+	if err == nil && m != nil && !m.Complete {
+		return nil, fmt.Errorf("%s: %w", logDir, ErrUnfinished)
 	}
-	_, ok, err := checkpoint.ReadMetaProperties(fs, filepath.Join(logDir, checkpoint.MetaPropertiesFile))
-	if err != nil || !ok {
-		return nil, err
-	}
-	return m, nil
+	return m, err
 }
 
-// Import copies what was planned. The manifest is written first and
-// meta.properties last: a directory with the one and without the other is that of
-// an import which was interrupted, and is begun anew.
+// Import copies what was planned. The manifest is written first, and again when
+// all is there: a directory whose manifest is not complete is that of an import
+// which was interrupted, and is begun anew. One that is complete is never touched,
+// whatever else may be missing in it.
 func (p *Plan) Import(fs vfs.FS, sources []string, t Target) (*Manifest, error) {
 	if err := p.prepare(fs, t); err != nil {
 		return nil, err
 	}
 	p.name(t)
 	m := p.manifest(sources, t)
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	if err := vfs.WriteFileAtomic(fs, filepath.Join(t.LogDir, ManifestFile), append(text, '\n')); err != nil {
+	if err := m.write(fs, t.LogDir); err != nil {
 		return nil, err
 	}
 	for i := range p.Topics {
@@ -74,9 +70,23 @@ func (p *Plan) Import(fs vfs.FS, sources []string, t Target) (*Manifest, error) 
 	if err := fs.SyncDir(t.LogDir); err != nil {
 		return nil, err
 	}
-	return m, checkpoint.WriteMetaProperties(fs, filepath.Join(t.LogDir, checkpoint.MetaPropertiesFile), checkpoint.MetaProperties{
+	err := checkpoint.WriteMetaProperties(fs, filepath.Join(t.LogDir, checkpoint.MetaPropertiesFile), checkpoint.MetaProperties{
 		ClusterID: m.ClusterID, NodeID: t.NodeID, DirectoryID: checkpoint.DirectoryID(t.NewID()),
 	})
+	if err != nil {
+		return nil, err
+	}
+	m.Complete = true
+	return m, m.write(fs, t.LogDir)
+}
+
+// write replaces the manifest, durably.
+func (m *Manifest) write(fs vfs.FS, logDir string) error {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return vfs.WriteFileAtomic(fs, filepath.Join(logDir, ManifestFile), append(text, '\n'))
 }
 
 // prepare makes sure that the target is empty and has room.
@@ -88,12 +98,9 @@ func (p *Plan) prepare(fs vfs.FS, t Target) error {
 	if err != nil {
 		return err
 	}
-	begun, used := false, false
-	for _, name := range names {
-		begun = begun || name == ManifestFile
-		used = used || name == checkpoint.MetaPropertiesFile
-	}
-	if used || len(names) > 0 && !begun {
+	if _, err := Done(fs, t.LogDir); err != nil && !errors.Is(err, ErrUnfinished) {
+		return err
+	} else if err == nil && len(names) > 0 {
 		return fmt.Errorf("%s: %w", t.LogDir, ErrNotEmpty)
 	}
 	for _, name := range names {

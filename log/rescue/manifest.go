@@ -20,6 +20,8 @@ const manifestVersion = 1
 // Manifest is what was imported.
 type Manifest struct {
 	Version int `json:"version"`
+	// Complete is false until all is copied: what is there then is no node's yet.
+	Complete bool `json:"complete"`
 	// ImportedAt is in milliseconds of Unix time.
 	ImportedAt int64           `json:"importedAt"`
 	Sources    []string        `json:"sources"`

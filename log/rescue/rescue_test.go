@@ -229,9 +229,17 @@ func TestImport(t *testing.T) {
 	}
 
 	w.ok(w.fs.Remove("new/log/meta.properties"))
+	if _, err := p.Import(w.fs, []string{"k"}, target()); !errors.Is(err, rescue.ErrNotEmpty) {
+		t.Errorf("an import into a complete one that lost its meta.properties: %v", err)
+	}
+	checkCopy()
+
+	manifest, err := vfs.ReadFile(w.fs, "new/log/"+rescue.ManifestFile)
+	w.ok(err)
+	w.write("new/log/"+rescue.ManifestFile, bytes.Replace(manifest, []byte(`"complete": true`), []byte(`"complete": false`), 1))
 	w.write("new/log/t-0/00000000000000000000.log", []byte("half"))
 	w.write("new/log/other-0/00000000000000000000.log", []byte("half"))
-	if done, err := rescue.Done(w.fs, "new/log"); err != nil || done != nil {
+	if done, err := rescue.Done(w.fs, "new/log"); !errors.Is(err, rescue.ErrUnfinished) || done != nil {
 		t.Errorf("an interrupted import: %+v, %v", done, err)
 	}
 	_, err = p.Import(w.fs, []string{"k"}, target())
