@@ -18,6 +18,9 @@ import (
 	"github.com/tidemark/tidemark/log/scan"
 )
 
+// ErrNotKept: what was to be cut could not be kept, so that it was not cut.
+var ErrNotKept = errors.New("the bytes can't be kept, and nothing was cut")
+
 // Apply does what was planned for one log. What is cut goes into the store first.
 func (p *Partition) Apply(fs vfs.FS, store *receipt.Store, now model.Now) error {
 	if p.Left != "" || p.Nothing() {
@@ -81,8 +84,13 @@ func (a *applier) cut() error {
 	if id, ok, err := checkpoint.ReadPartitionMetadata(a.fs, filepath.Join(a.Dir, checkpoint.PartitionMetadataFile)); err == nil && ok {
 		of.ID = model.TopicIDPartition{TopicID: id.TopicID, Partition: a.Topic.Partition}
 	}
-	if _, err := a.store.Keep(a.now.Wall, of, m); err != nil {
+	// A start cuts even if there is no room to keep what it cuts; a person who
+	// mends can make room first.
+	switch kept, err := a.store.Keep(a.now.Wall, of, m); {
+	case err != nil:
 		return err
+	case kept.Kept == "" && kept.Again == 0:
+		return fmt.Errorf("%w: %s", ErrNotKept, kept.NotKept)
 	}
 	if err := a.lowerPoint(); err != nil {
 		return err

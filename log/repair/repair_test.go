@@ -2,6 +2,7 @@ package repair_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -152,6 +153,23 @@ func TestDamage(t *testing.T) {
 	points, err := checkpoint.ReadOffsets(fs, "log/"+checkpoint.RecoveryPointFile)
 	if err != nil || points[model.TopicPartition{Topic: "t"}] != p.Cut.At {
 		t.Errorf("recovery point %v, %v", points, err)
+	}
+}
+
+// TestNothingIsCutThatIsNotKept: without room for a copy the log stays as it is.
+func TestNothingIsCutThatIsNotKept(t *testing.T) {
+	fs := sample(t)
+	bad := files(t, fs, ".log")[2]
+	b := read(t, fs, bad)
+	b[100] ^= 1
+	ok(t, vfs.WriteFile(fs, bad, b))
+	p := plan(t, fs, true)
+	none := receipt.New(receipt.Options{FS: fs, Dir: "kept", BytesMax: 1, RetentionMs: -1})
+	if err := p.Apply(fs, none, model.Now{Wall: 1}); !errors.Is(err, repair.ErrNotKept) {
+		t.Fatalf("apply: %v", err)
+	}
+	if again := plan(t, fs, true); !bytes.Equal(read(t, fs, bad), b) || again.Cut.Bytes != p.Cut.Bytes {
+		t.Error("something was cut")
 	}
 }
 
