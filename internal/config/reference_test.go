@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +58,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 		t.Fatal("docs/CONFIG.md is stale, or a setting came into use or fell out of it: run go generate ./internal/config")
 	}
 	// Known answers, so that a scan that finds nothing, or everything, is noticed.
-	for _, name := range []string{"node.id", "num.partitions", "message.max.bytes", "listeners", "max.connections", "replica.lag.time.max.ms"} {
+	for _, name := range []string{"node.id", "num.partitions", "message.max.bytes", "listeners", "max.connections", "replica.lag.time.max.ms", "log.cleaner.dedupe.buffer.size"} {
 		if use.effect(LookupBroker(name)) != InEffect {
 			t.Errorf("%s is in use, and the scan doesn't see it", name)
 		}
@@ -107,8 +108,10 @@ func (u *usage) effect(k *Key) Effect {
 	return InEffect // read by this package, together with others
 }
 
+// of goes by the last group that the field is in.
 func (u *usage) of(field string) Effect {
-	if u.fields[field] {
+	parts := strings.Split(field, ".")
+	if u.fields[strings.Join(parts[max(0, len(parts)-2):], ".")] {
 		return InEffect
 	}
 	return Stored
@@ -134,6 +137,7 @@ func fieldAt(v reflect.Value, prefix string, at any) string {
 }
 
 func (u *usage) read(tree *tidy.Tree) {
+	handed := groupsHanded(tree)
 	for _, f := range tree.Files {
 		// What reads a setting only to check or to fill it in does nothing with it.
 		if f.Test || f.Dir == "internal/config" {
@@ -146,6 +150,9 @@ func (u *usage) read(tree *tidy.Tree) {
 				return true
 			}
 			u.fields[s.Sel.Name] = true
+			for _, group := range handed[f.Dir] {
+				u.fields[group+"."+s.Sel.Name] = true
+			}
 			if s.Sel.Name == "IsController" {
 				u.fields["ControllerListeners"] = true // which it reads
 			}
@@ -160,6 +167,44 @@ func (u *usage) read(tree *tidy.Tree) {
 			return true
 		})
 	}
+}
+
+// innerGroups are the groups within groups of Broker. Packages are handed them as a
+// whole, and call them what they like.
+func innerGroups() (names []string) {
+	for _, outer := range reflect.VisibleFields(reflect.TypeFor[Broker]()) {
+		if outer.Type.Kind() != reflect.Struct || outer.Type.PkgPath() != reflect.TypeFor[Broker]().PkgPath() {
+			continue
+		}
+		for _, inner := range reflect.VisibleFields(outer.Type) {
+			if inner.Type.Kind() == reflect.Struct && inner.Type.PkgPath() == outer.Type.PkgPath() {
+				names = append(names, inner.Type.Name())
+			}
+		}
+	}
+	return names
+}
+
+// groupsHanded are the inner groups whose types, as in config.Cleaner, each
+// directory's files name.
+func groupsHanded(tree *tidy.Tree) map[string][]string {
+	inner, handed := innerGroups(), map[string][]string{}
+	for _, f := range tree.Files {
+		if f.Test {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "config" && slices.Contains(inner, s.Sel.Name) {
+				handed[f.Dir] = append(handed[f.Dir], s.Sel.Name)
+			}
+			return true
+		})
+	}
+	return handed
 }
 
 // groupAliases finds variables that are made of a selection, as in
