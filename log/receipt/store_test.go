@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/tidemark/tidemark/internal/model"
@@ -223,10 +222,10 @@ func TestFullDiskGivesWay(t *testing.T) {
 func TestCrashAtEveryCall(t *testing.T) {
 	for k := int64(1); ; k++ {
 		disk := world(t)
-		n := int64(0)
-		fs := faultfs.Wrap(disk, dieAt{k, &n})
-		_, err := New(options(fs)).Keep(0, of(Divergence), cut(900))
-		if n < k {
+		calls := faultfs.NewCounter(faultfs.Mutations())
+		dying := faultfs.When(faultfs.And(faultfs.Mutations(), faultfs.FromNth(k)), faultfs.EIO())
+		_, err := New(options(faultfs.Wrap(disk, faultfs.First(calls, dying)))).Keep(0, of(Divergence), cut(900))
+		if calls.Count() < k {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,24 +275,6 @@ func TestKeptIsDurable(t *testing.T) {
 	if err := sound(left, &list[0], 900); err != nil {
 		t.Error(err)
 	}
-}
-
-// dieAt fails every call that changes something from the k-th on.
-type dieAt struct {
-	k int64
-	n *int64
-}
-
-func (d dieAt) String() string { return "die" }
-
-func (d dieAt) Decide(op faultfs.Op) *faultfs.Fault {
-	if !op.Kind.Mutates() {
-		return nil
-	}
-	if *d.n++; *d.n >= d.k {
-		return faultfs.Fail(syscall.EIO)
-	}
-	return nil
 }
 
 // A line that was cut short is no receipt, and doesn't spoil the next one.

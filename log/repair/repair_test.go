@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/tidemark/tidemark/internal/model"
@@ -186,24 +185,6 @@ func TestNoteOfDamage(t *testing.T) {
 	whole(t, fs, 130)
 }
 
-// dieAt fails every call that changes something from the k-th on.
-type dieAt struct {
-	k int64
-	n *int64
-}
-
-func (d dieAt) String() string { return "die" }
-
-func (d dieAt) Decide(op faultfs.Op) *faultfs.Fault {
-	if !op.Kind.Mutates() {
-		return nil
-	}
-	if *d.n++; *d.n >= d.k {
-		return faultfs.Fail(syscall.EIO)
-	}
-	return nil
-}
-
 // TestCrashAtEveryCall: a repair whose process, or power, fails at any call is
 // repaired again to the same log, and all that was cut has a copy.
 func TestCrashAtEveryCall(t *testing.T) {
@@ -216,11 +197,10 @@ func TestCrashAtEveryCall(t *testing.T) {
 			ok(t, vfs.WriteFile(fs, bad, b))
 			settle(t, fs)
 			p := plan(t, fs, true)
-			n := int64(0)
-			dying := faultfs.Wrap(fs, dieAt{k, &n})
+			dying := faultfs.Wrap(fs, faultfs.When(faultfs.And(faultfs.Mutations(), faultfs.FromNth(k)), faultfs.EIO()))
 			if err := p.Apply(dying, store(dying), model.Now{Wall: 1}); err == nil {
 				if k < 20 {
-					t.Fatalf("only %d calls", n)
+					t.Fatalf("only %d calls", k-1)
 				}
 				return // it came to its end
 			}
