@@ -37,6 +37,9 @@ func (c Cell) Run(t Target, scale float64) (Result, error) {
 	return e.result, nil
 }
 
+// synced has a topic written to the disk before a produce is answered.
+var synced = []string{"flush.messages", "1"}
+
 // Cells returns the cells in the order they are run.
 func Cells() []Cell {
 	return []Cell{
@@ -58,6 +61,9 @@ func Cells() []Cell {
 		{"T6-kgo-consume-100B", "franz-go", kgoConsumeCell(100, 1_000_000)},
 		{"T6-kgo-consume-1KiB", "franz-go", kgoConsumeCell(1024, 300_000)},
 		{"T8-tail", "produce to a parked fetch's answer", tailCell(6000)},
+		{"F1-flush-16conns", "on the disk before each answer", produceCell(produceLoad{batch: 16 << 10, record: 1 << 10, depth: 1, conns: 16, requests: 8000, settings: synced})},
+		{"F2-flush-64conns", "the same, more that can share a sync", produceCell(produceLoad{batch: 16 << 10, record: 1 << 10, depth: 1, conns: 64, requests: 16000, settings: synced})},
+		{"F3-flush-d16", "the same, pipelined on one connection", produceCell(produceLoad{batch: 16 << 10, record: 1 << 10, depth: 16, conns: 1, requests: 8000, settings: synced})},
 		{"G1-join-classic", "100 members come to one group", joinCell(100)},
 		{"G1-join-consumer", "the same, the broker assigns (KIP-848)", consumerJoinCell(100)},
 		{"G2-heartbeats", "1000 groups of one member, a heartbeat a second each", beatCell(1000, 15*time.Second)},

@@ -26,14 +26,15 @@ func selfPID() int { return os.Getpid() }
 func (e *env) scaled(n int) int { return max(1, int(float64(n)*e.scale)) }
 
 // topic creates a fresh topic and waits until each partition has a leader.
-func (e *env) topic(partitions int) (string, error) {
+// settings alternate names and values.
+func (e *env) topic(partitions int, settings ...string) (string, error) {
 	name := fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano())
 	e.topics = append(e.topics, name)
-	return name, e.named(name, partitions)
+	return name, e.named(name, partitions, settings...)
 }
 
 // named is topic with a name that is chosen; the topic stays.
-func (e *env) named(name string, partitions int) error {
+func (e *env) named(name string, partitions int, settings ...string) error {
 	if e.client == nil {
 		cl, err := kgo.NewClient(kgo.SeedBrokers(e.target.Addr))
 		if err != nil {
@@ -44,7 +45,11 @@ func (e *env) named(name string, partitions int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	adm := kadm.NewClient(e.client)
-	if _, err := adm.CreateTopic(ctx, int32(partitions), 1, nil, name); err != nil {
+	configs := make(map[string]*string)
+	for i := 0; i < len(settings); i += 2 {
+		configs[settings[i]] = &settings[i+1]
+	}
+	if _, err := adm.CreateTopic(ctx, int32(partitions), 1, configs, name); err != nil {
 		return fmt.Errorf("create topic: %w", err)
 	}
 	return e.awaitLeaders(ctx, adm, name, partitions)

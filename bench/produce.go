@@ -12,14 +12,18 @@ import (
 
 // produceLoad is a fixed number of equal produce requests at acks=1 to one
 // partition, at most depth of them unanswered per connection.
-type produceLoad struct{ batch, record, depth, conns, requests int }
+type produceLoad struct {
+	batch, record, depth, conns, requests int
+
+	settings []string // of the topic: names and values
+}
 
 func produceCell(l produceLoad) func(*env) error {
 	return func(e *env) error {
 		topic := "echo"
 		if !e.target.Echo {
 			var err error
-			if topic, err = e.topic(1); err != nil {
+			if topic, err = e.topic(1, l.settings...); err != nil {
 				return err
 			}
 		}

@@ -77,6 +77,9 @@ func run(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := report.recoveries(ctx, peers, match, *rounds, *scale); err != nil {
+		return err
+	}
 	// An interrupt ends the rounds; what they brought is reported.
 	if err := report.cells(ctx, peers, cells, *rounds, *scale); err != nil && !errors.Is(err, context.Canceled) {
 		return err

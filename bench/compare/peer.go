@@ -63,7 +63,7 @@ func (p *peer) start(ctx context.Context, dir string) (*instance, error) {
 	}
 	in := &instance{addr: fmt.Sprintf("127.0.0.1:%d", port), pid: process.Pid(), proc: process}
 	for !answersAPIVersions(in.addr) {
-		if process.Ended() || time.Since(began) > 90*time.Second {
+		if process.Ended() || time.Since(began) > 10*time.Minute {
 			return nil, fmt.Errorf("%s did not come up:\n%s", p.name, proc.Tail(process.Stderr.String()+process.Stdout.String(), 20))
 		}
 		time.Sleep(200 * time.Microsecond) // polling from outside is all one can do

@@ -54,6 +54,14 @@ var targets = [...]target{
 	{"the same: memory", loadCell, 1, resident, "MiB", false},
 	{"compaction, 1,000,000 keys: CPU per GB of log", "G5-compaction", 1. / 2, cpuPerGB, "s/GB", false},
 	{"the same: memory afterwards", "G5-compaction", 1, resident, "MiB", false},
+	{"flush.messages=1, 16 producers of 16 KiB: CPU per request", "F1-flush-16conns", 0.45, cpuPerRequest, "µs", false},
+	{"the same: time", "F1-flush-16conns", 1 / 1.5, seconds, "s", false},
+	{"flush.messages=1, 64 producers of 16 KiB: time", "F2-flush-64conns", 1. / 3, seconds, "s", false},
+	{"flush.messages=1, 16 KiB, one connection, depth 16: time", "F3-flush-d16", 1. / 3, seconds, "s", false},
+	{"10 GB after kill -9, until all is served", killedCell, 1. / 8, seconds, "s", false},
+	{"10 GB all of which must be checked, in the page cache", hotCell, 1. / 8, seconds, "s", false},
+	{"10 GB all of which must be checked, from the disk", coldCell, 1. / 8, seconds, "s", false},
+	{"start with 10,000 clean partitions, until all answer", cleanCell, 1. / 30, seconds, "s", false},
 }
 
 // printTargets writes what was to be reached and what was.
@@ -141,6 +149,6 @@ func readReport(files []string) (*report, error) {
 	for _, c := range bench.RDKafkaCells("") {
 		whole.order = append(whole.order, c.Name)
 	}
-	whole.order = append(whole.order, loadCell, loadOnlyCell)
+	whole.order = append(whole.order, loadCell, loadOnlyCell, killedCell, tailCell, hotCell, rawCell, coldCell, cleanCell)
 	return whole, nil
 }
