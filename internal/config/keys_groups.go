@@ -40,7 +40,7 @@ var groupKeys = []Key{
 		Doc: "Partitions of __consumer_offsets when it is created; not to be changed afterwards, since a group's name decides on its partition."},
 	{Name: "offsets.topic.replication.factor", Type: Short, Default: "3", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.TopicReplicationFactor },
 		Doc: "Replicas of __consumer_offsets. With fewer brokers it is not created, and groups are answered COORDINATOR_NOT_AVAILABLE. A node that is a cluster of its own takes 1 if this is not set."},
-	{Name: "offsets.topic.segment.bytes", Type: Int, Default: "104857600", Want: atLeast(1), broker: func(b *Broker) any { return &b.Groups.TopicSegmentBytes },
+	{Name: "offsets.topic.segment.bytes", Type: Int, Default: "104857600", Want: atLeast(1 << 20), broker: func(b *Broker) any { return &b.Groups.TopicSegmentBytes },
 		Doc: "segment.bytes of __consumer_offsets when it is created."},
 	{Name: "offsets.topic.compression.codec", Type: Int, Default: "0", Want: between(0, 4), broker: func(b *Broker) any { return &b.Groups.Codec },
 		Doc: "Codec of the batches written to __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."},

@@ -133,6 +133,8 @@ func TestBadValues(t *testing.T) {
 		{"num.partitions=0", "num.partitions", "a 32 bit number ≥ 1"},
 		{"num.partitions=many", "num.partitions", "a 32 bit number ≥ 1"},
 		{"log.segment.bytes=1048575", "log.segment.bytes", "a 32 bit number ≥ 1048576"},
+		// Kafka takes any size here and then fails to make the topic, which has its own least.
+		{"offsets.topic.segment.bytes=1048575", "offsets.topic.segment.bytes", "a 32 bit number ≥ 1048576"},
 		{"message.max.bytes=3000000000", "message.max.bytes", "a 32 bit number ≥ 0"},
 		{"auto.create.topics.enable=yes", "auto.create.topics.enable", "true or false"},
 		{"compression.type=brotli", "compression.type", "one of uncompressed, zstd, lz4, snappy, gzip, producer"},
