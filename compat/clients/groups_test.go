@@ -5,6 +5,7 @@ package clients_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemark/tidemark/compat/clients"
@@ -32,6 +33,9 @@ type member struct {
 	name  string
 	owns  []clients.Assigned
 	total []clients.Record
+	// changing: its group changes its protocol, and the client passes on what it
+	// was told then.
+	changing bool
 }
 
 func (b *bench) join(name string, r clients.Request) *member {
@@ -49,9 +53,22 @@ func (b *bench) join(name string, r clients.Request) *member {
 // gets.
 func (m *member) poll(count int, d time.Duration) {
 	m.Helper()
-	a := m.do(clients.Request{Op: "poll", Member: m.name, Count: count, Timeout: int(d.Milliseconds())})
+	a := m.try(clients.Request{Op: "poll", Member: m.name, Count: count, Timeout: int(d.Milliseconds())})
 	m.total = append(m.total, a.Records...)
-	m.owns = a.Assignment
+	switch {
+	case a.Error == "":
+		m.owns = a.Assignment
+	case !m.changing || !rebalancing(a.Error):
+		m.Fatalf("poll of %s: %s", m.name, a.Error)
+	}
+}
+
+// rebalancing reports whether a client refuses something because its group
+// rebalances. Apache Kafka answers so the joins and syncs that wait when a group
+// becomes one of the other protocol, and librdkafka tells its user that a join
+// failed.
+func rebalancing(refusal string) bool {
+	return strings.Contains(strings.ReplaceAll(strings.ToLower(refusal), "_", ""), "rebalanceinprogress")
 }
 
 func (m *member) commit() {
@@ -155,7 +172,9 @@ func groupMigration(strategy string) func(b *bench) {
 		seen, sent, names := map[string]bool{}, 0, 0
 		join := func(protocol string) *member {
 			names++
-			return b.join(fmt.Sprint("m", names), clients.Request{Protocol: protocol, Strategy: strategy})
+			m := b.join(fmt.Sprint("m", names), clients.Request{Protocol: protocol, Strategy: strategy})
+			m.changing = true
+			return m
 		}
 		ms := []*member{join("classic"), join("classic"), join("classic")}
 		pump := func(d time.Duration) {
@@ -179,19 +198,33 @@ func groupMigration(strategy string) func(b *bench) {
 			load(40)
 			pump(100 * time.Millisecond)
 			load(40)
+			stands := func() string { return standing(b, ms) + missing(seen, sent) }
 			b.eventually(what, func() bool {
 				pump(100 * time.Millisecond)
 				var all []string
+				idle := false // a member that has nothing has more to come
 				for _, m := range ms {
+					idle = idle || len(m.owns) == 0
 					for _, a := range m.owns {
 						all = append(all, fmt.Sprint(a))
 					}
 				}
 				slices.Sort(all)
-				return len(all) == 4 && len(slices.Compact(all)) == 4 && len(seen) == sent
-			})
+				return !idle && len(all) == 4 && len(slices.Compact(all)) == 4 && len(seen) == sent
+			}, stands)
+			// All have what they are to have, and may be told so once more.
 			for _, m := range ms {
-				m.commit()
+				refusal := ""
+				b.eventually(what+", "+m.name+" commits", func() bool {
+					refusal = m.try(clients.Request{Op: "commit", Member: m.name}).Error
+					if refusal != "" && !rebalancing(refusal) {
+						b.Fatalf("%s: commit of %s: %s\n%s", what, m.name, refusal, stands())
+					}
+					if refusal != "" {
+						pump(100 * time.Millisecond)
+					}
+					return refusal == ""
+				}, func() string { return refusal }, stands)
 			}
 		}
 		round("three classic members")

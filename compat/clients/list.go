@@ -3,7 +3,7 @@ package clients
 // List is every client with a driver.
 func List() []Client {
 	return []Client{
-		{Name: "confluent-kafka", Language: Python, Driver: "confluent.py"},
+		{Name: "confluent-kafka", Language: Python, Driver: "confluent.py", Limits: map[string]string{"group-migration-cooperative": assignorData}},
 		{Name: "kafka-python", Language: Python, Driver: "pure.py", Limits: with(noKIP848(), "group-recreated", notAnew)},
 		{Name: "aiokafka", Language: Python, Driver: "aio.py", Limits: with(noKIP848(), "group-cooperative", "the client rebalances eagerly only")},
 		{Name: "kafkajs", Language: Node, Driver: "kafkajs.js", Limits: with(noKIP848(),
@@ -44,6 +44,10 @@ const (
 // badSubscription is why a group of the client can't be converted, by Apache Kafka
 // neither.
 const badSubscription = "the client's subscriptions lack fields of the version that they name"
+
+// assignorData is why a cooperative group of librdkafka can't be converted from its
+// second generation on, by Apache Kafka neither.
+const assignorData = "the client's assignments carry data of its assignor, which would be lost"
 
 // noLeader says why a produce does not create a topic.
 const noLeader = "the driver sends to a leader, which an unknown topic has not"

@@ -384,8 +384,9 @@ func autoCreateRace(b *bench) {
 	}
 }
 
-// eventually waits until ok is true.
-func (b *bench) eventually(what string, ok func() bool) {
+// eventually waits until ok is true. If it does not become so, more says how
+// things stand.
+func (b *bench) eventually(what string, ok func() bool, more ...func() string) {
 	b.Helper()
 	deadline := time.NewTimer(45 * time.Second)
 	defer deadline.Stop()
@@ -394,7 +395,10 @@ func (b *bench) eventually(what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-deadline.C:
-			b.Fatalf("%s: not within 45 s", what)
+			for _, f := range more {
+				what += "\n" + f()
+			}
+			b.Fatalf("not within 45 s: %s", what)
 		case <-tick.C:
 		}
 	}
