@@ -46,6 +46,7 @@ type clusterSpec struct {
 	set     []string         // "key=value" for all
 	own     map[int][]string // the same for one node, by its id
 	clients bool             // clients go through the proxy too
+	base    string           // parent of the nodes' directories; else each has one of the test's
 }
 
 const (
@@ -91,6 +92,9 @@ func newCluster(t *testing.T, spec clusterSpec) *cluster {
 			voters = append(voters, fmt.Sprintf("%d@%s", m.id, m.controlVia))
 		}
 		base := filepath.Join(t.TempDir(), "data")
+		if spec.base != "" {
+			base = filepath.Join(spec.base, fmt.Sprint(m.id))
+		}
 		m.node = &node{t: t, addr: clientVia, dir: base, num: int32(m.id)}
 		m.args = m.arguments(spec, base, clientVia)
 		c.members = append(c.members, m)

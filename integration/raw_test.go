@@ -162,11 +162,16 @@ func (n *node) askEnd(cl *kgo.Client, p tp) (end int64, code int16) {
 
 // listEnd returns a partition's end offset, wherever its leader is.
 func listEnd(ctx context.Context, cl *kgo.Client, p tp) (int64, error) {
+	return listOffset(ctx, cl, p, -1)
+}
+
+// listOffset returns the offset of a time, or of -1 for the end and -2 for the start.
+func listOffset(ctx context.Context, cl *kgo.Client, p tp, at int64) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	rt := kmsg.NewListOffsetsRequestTopic()
 	rt.Topic = p.topic
 	rp := kmsg.NewListOffsetsRequestTopicPartition()
-	rp.Partition, rp.Timestamp = p.n, -1
+	rp.Partition, rp.Timestamp = p.n, at
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
 	resp, err := req.RequestWith(ctx, cl)

@@ -31,7 +31,8 @@ func (p *pass) readEpochs() error {
 }
 
 // epochOf compares the epoch file with one batch. What lies before its first
-// entry it may have forgotten, since that was deleted.
+// entry it may have forgotten, since that was deleted; where the log starts inside
+// a batch, the first entry does as well.
 func (p *pass) epochOf(f scan.Placed) {
 	if p.stored == nil || p.wrong || f.LeaderEpoch() < 0 {
 		return
@@ -39,7 +40,7 @@ func (p *pass) epochOf(f scan.Placed) {
 	switch e, ok := p.stored.EpochFor(f.BaseOffset()); {
 	case !ok:
 		first, some := p.stored.Earliest()
-		p.wrong = !some || f.LastOffset() >= first.Start
+		p.wrong = !some || f.LastOffset() >= first.Start && first.Epoch != f.LeaderEpoch()
 	default:
 		p.wrong = e != f.LeaderEpoch()
 	}

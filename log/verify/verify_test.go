@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
 	"github.com/tidemark/tidemark/log/checkpoint"
+	"github.com/tidemark/tidemark/log/epoch"
 	"github.com/tidemark/tidemark/log/logtest"
 	"github.com/tidemark/tidemark/log/verify"
 	"github.com/tidemark/tidemark/protocol/record"
@@ -142,6 +143,10 @@ func TestGrades(t *testing.T) {
 		{"epochs gone", func(fs vfs.FS, _ []string) {
 			_ = fs.Remove(dir + "/" + checkpoint.EpochFile)
 		}, verify.Derived, "missing"},
+		{"the log starts inside a batch", func(fs vfs.FS, segs []string) { deletedInside(t, fs, segs, 0) }, verify.Note, ""},
+		{"it starts inside one of another epoch", func(fs vfs.FS, segs []string) {
+			deletedInside(t, fs, segs, 1)
+		}, verify.Derived, "disagrees with batch"},
 		{"torn end", func(fs vfs.FS, segs []string) {
 			last := segs[len(segs)-1]
 			b := read(t, fs, last)
@@ -189,6 +194,33 @@ func TestGrades(t *testing.T) {
 				t.Errorf("worst %v, want %v with %q; findings:\n%s", r.Worst(), c.want, c.text, all)
 			}
 		})
+	}
+}
+
+// deletedInside makes the epoch file what it is after DeleteRecords up to the last
+// offset of a batch, with the epoch that is there or one that is so much lower.
+func deletedInside(t *testing.T, fs vfs.FS, segs []string, lower model.LeaderEpoch) {
+	t.Helper()
+	var all []byte
+	for _, seg := range segs {
+		all = append(all, read(t, fs, seg)...)
+	}
+	b := record.Batch(all)
+	for b.LeaderEpoch() < 1 || b.LastOffset() == b.BaseOffset() {
+		b = b[b.Size():]
+	}
+	list, err := checkpoint.ReadEpochs(fs, dir+"/"+checkpoint.EpochFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := []epoch.Entry{{Epoch: b.LeaderEpoch() - lower, Start: b.LastOffset()}}
+	for _, e := range list {
+		if e.Epoch > b.LeaderEpoch() {
+			cut = append(cut, e)
+		}
+	}
+	if err := checkpoint.WriteEpochs(fs, dir+"/"+checkpoint.EpochFile, cut); err != nil {
+		t.Fatal(err)
 	}
 }
 
