@@ -27,6 +27,7 @@
 //     result at once. Their Run and Unlink may be called by anybody.
 //     A Rewrite is work of another goroutine on a View; nothing above the
 //     recovery point that the caller has stored may be compacted.
+//   - Scrub runs beside everything else. What it has made anew StartMend stores.
 //   - What Truncate and Open removed stays readable under Removal.Parts until
 //     Reclaim, so that it can be kept and a receipt written.
 //   - Truncate, DropBelow and Roll of an idle log make directory changes
@@ -38,9 +39,10 @@
 // and leader-epoch-checkpoint. The indexes of the segment that is being written
 // live in memory and are stored when it is sealed, at a clean stop and by
 // Checkpoint. One file is our own, <base>.seal: what was true of a segment when
-// it was sealed (size, next offset, digests of its indexes), so that a lost
-// middle segment, a shortened file and a damaged index are noticed. A directory
-// without seals, as Kafka leaves it, is read just as well.
+// it was sealed (size, next offset, digests of its indexes and of what no CRC of a
+// batch covers), so that a lost middle segment, a shortened file, a damaged index
+// and a changed offset are noticed. A directory without seals, as Kafka leaves it,
+// is read just as well.
 //
 // # Loading
 //

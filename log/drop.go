@@ -125,9 +125,13 @@ func (l *Log) FinishDrop(d *Drop, err error) error {
 	return l.usable()
 }
 
-// settle completes the Drop or Swap that is under way: whoever makes files anew
+// settle completes the Mend, and the Drop or Swap, that is under way: whoever makes files anew
 // must not meet those of before.
 func (l *Log) settle() error {
+	if m := l.mend; m != nil {
+		_ = m.Run() // what it could not store is stored later
+		l.FinishMend(m)
+	}
 	if d := l.drop; d != nil {
 		return l.FinishDrop(d, d.Run())
 	}

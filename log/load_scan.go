@@ -281,6 +281,11 @@ func (ss *segmentScan) settle() {
 	if !ss.trusted {
 		s.txns = ss.t.txns
 	}
+	// The seal tells what was written, the scan what is there.
+	if se := s.seal; se != nil && se.size == ss.pos && se.heads.known && !ss.ld.o.Anew {
+		ss.t.index.heads = se.heads
+	}
+	s.setHeadSum(ss.t.index.heads)
 	s.rebuilt = ss.t.index.sealed()
 	ss.t.size = s.size
 	ss.ld.tip = ss.t

@@ -36,6 +36,9 @@ func (ld *loader) trust(i int) error {
 	if err == nil && s.seal == nil {
 		err = s.vouch(&w, x, &t)
 	}
+	if se := s.seal; err == nil && se != nil && se.size == s.size {
+		t.index.heads = se.heads
+	}
 	if err == nil && s.end > ld.nextBase(i) {
 		err = fmt.Errorf("segment reaches to %d, the next begins at %d: %w", s.end, ld.nextBase(i), errNoBatch)
 	}
@@ -234,6 +237,7 @@ func lastEntry(fs vfs.FS, path string, size int) (entry []byte, ok bool, err err
 func (ld *loader) adopt(i int, w *headerWalk, t *tip) error {
 	s := ld.found[i]
 	s.maxTS, s.maxTSLast = t.index.maxTS, t.index.maxTSLast
+	s.setHeadSum(t.index.heads)
 	if s.seal != nil {
 		s.maxTS, s.maxTSLast = s.seal.maxTS, s.seal.maxTSLast
 	}

@@ -57,6 +57,8 @@ type Log struct {
 	doubtful bool
 	// drop is the Drop that was started and not finished, nil without one.
 	drop *Drop
+	// mend is the Mend that was started and not finished, nil without one.
+	mend *Mend
 	// swap is the Swap that was started and not finished, nil without one.
 	swap *Swap
 	view atomic.Pointer[View]
@@ -171,6 +173,7 @@ func (l *Log) publish() {
 			marks:     l.tip.marks,
 			maxTS:     l.tip.index.maxTS,
 			maxTSLast: l.tip.index.maxTSLast,
+			heads:     l.tip.index.heads,
 		},
 	}
 	if old := l.view.Load(); old != nil && sameSlice(old.segments, l.segments) {
@@ -205,6 +208,9 @@ func (l *Log) Close(clean bool) error {
 	}
 	if l.swap != nil {
 		l.swap.cancel()
+	}
+	if l.mend != nil {
+		l.mend.cancel()
 	}
 	if l.flush.running != nil {
 		l.flush.running.cancel()
@@ -296,10 +302,12 @@ func (l *Log) repairIndexes() error {
 		if x == nil || !s.repair.Swap(false) {
 			continue
 		}
-		if _, err := s.storeBelow(x, s.sealFor(l.segments[i+1].base)); err != nil {
+		se, err := s.storeBelow(x, s.sealFor(l.segments[i+1].base))
+		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("store indexes of segment %d: %w", s.base, err))
 			continue
 		}
+		s.resealed.Store(se)
 		l.flush.noteSide(s.sideFiles()...)
 	}
 	return errs

@@ -24,6 +24,7 @@ func (t *tip) resume(w *headerWalk, x *segmentIndexes) (end model.Offset, err er
 	base := t.index.base
 	end = base
 	t.size = w.limit
+	t.index.heads.known = w.limit == 0 // not of what nobody has checked
 	if w.limit == 0 {
 		return end, nil
 	}

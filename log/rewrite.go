@@ -127,6 +127,7 @@ func (r *Rewrite) Finish(aborted []compaction.Aborted) error {
 		base: r.x.base, file: newSegmentFile(r.fs, r.sources[0].file.cache, r.path), end: r.end, size: r.pos,
 		maxTS: r.x.maxTS, maxTSLast: r.x.maxTSLast, interval: r.sources[0].interval,
 	}
+	s.setHeadSum(r.x.heads)
 	for _, a := range aborted {
 		s.txns = append(s.txns, txnEntry{producer: a.ProducerID, first: a.First, last: a.Last, stable: a.Stable})
 	}

@@ -102,11 +102,13 @@ func (l *Log) createSegment(base model.Offset) (*segment, error) {
 // and its finished indexes.
 func (l *Log) sealed() (*segment, *segmentIndexes) {
 	t := &l.tip
-	return &segment{
+	s := &segment{
 		base: t.seg.base, file: t.seg.file, end: max(l.logEnd, t.seg.base), size: t.size,
 		maxTS: t.index.maxTS, maxTSLast: t.index.maxTSLast, txns: t.txns, interval: l.cfg.IndexIntervalBytes,
 		unread: t.seg.unread,
-	}, t.index.sealed()
+	}
+	s.setHeadSum(t.index.heads)
+	return s, t.index.sealed()
 }
 
 // seal stores the indexes of the segment that is being written, and gives the

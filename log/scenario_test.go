@@ -31,6 +31,8 @@ func scenarios() map[string]func(t testing.TB) error {
 		"log-index-off-by-one":     indexEntriesHit,
 		"log-keep-empty-epoch":     emptyEpochGoes,
 		"log-rewrite-unchecked":    damagedRewrite,
+		"log-heads-not-compared":   raisedOffsetIsFound,
+		"log-scrub-ignores-heads":  loweredOffsetIsFound,
 	}
 }
 

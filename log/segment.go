@@ -27,8 +27,10 @@ type segment struct {
 	maxTSLast model.Offset
 	// txns are the aborted transactions whose markers lie here.
 	txns []txnEntry
-	// seal is nil if there is none, as in a directory that Kafka wrote.
-	seal *seal
+	// seal is nil if there is none, as in a directory that Kafka wrote. resealed is
+	// the one that has replaced it since.
+	seal     *seal
+	resealed atomic.Pointer[seal]
 	// unread is nil if this process wrote the segment, or has read all of it.
 	unread *unread
 	// interval is used to index the segment anew.
@@ -38,6 +40,8 @@ type segment struct {
 	indexes atomic.Pointer[segmentIndexes]
 	// repair asks the writer to store indexes that a reader found bad.
 	repair atomic.Bool
+	// heads is the digest of its batches' heads, see headSum; 0 is unknown.
+	heads atomic.Uint64
 }
 
 // segmentIndexes are the indexes of a sealed segment.
@@ -94,7 +98,8 @@ func (s *segment) readIndexes() (*segmentIndexes, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.seal != nil && (digest(ob) != s.seal.offsetsCRC || digest(tb) != s.seal.timesCRC) {
+	se := s.lastSeal()
+	if se != nil && (digest(ob) != se.offsetsCRC || digest(tb) != se.timesCRC) {
 		return nil, fmt.Errorf("segment %d: indexes are not those that were sealed", s.base)
 	}
 	offsets, err := decodeOffsets(ob, s.size, s.span())
@@ -105,7 +110,15 @@ func (s *segment) readIndexes() (*segmentIndexes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("segment %d: %w", s.base, err)
 	}
-	return &segmentIndexes{offsets: offsets, times: times, unsure: s.seal == nil}, nil
+	return &segmentIndexes{offsets: offsets, times: times, unsure: se == nil}, nil
+}
+
+// lastSeal is the seal that stands on the disk now, nil if there is none.
+func (s *segment) lastSeal() *seal {
+	if se := s.resealed.Load(); se != nil {
+		return se
+	}
+	return s.seal
 }
 
 // rebuild indexes the segment anew and replaces what is in memory. The files
@@ -169,7 +182,7 @@ func (s *segment) digests(x *segmentIndexes, se *seal) {
 
 // sealFor is the final seal of the segment in front of next, without digests.
 func (s *segment) sealFor(next model.Offset) seal {
-	return seal{final: true, size: s.size, next: next, maxTS: s.maxTS, maxTSLast: s.maxTSLast}
+	return seal{final: true, size: s.size, next: next, maxTS: s.maxTS, maxTSLast: s.maxTSLast, heads: s.headSum()}
 }
 
 // storeIndexes writes the index files and notes their digests in the seal.

@@ -78,6 +78,7 @@ type indexBuilder struct {
 	maxTS     model.Timestamp
 	maxTSLast model.Offset
 	batches   int64
+	heads     headSum
 }
 
 func newIndexBuilder(base model.Offset, interval int32) indexBuilder {
@@ -87,6 +88,7 @@ func newIndexBuilder(base model.Offset, interval int32) indexBuilder {
 		firstTS:   model.NoTimestamp,
 		maxTS:     model.NoTimestamp,
 		maxTSLast: base,
+		heads:     headSum{known: true},
 	}
 }
 
@@ -97,6 +99,7 @@ func (x *indexBuilder) addBatch(b record.Batch, pos int64) {
 	if b.Count() == 0 {
 		ts = model.NoTimestamp
 	}
+	x.heads.add(b)
 	x.add(b.LastOffset(), ts, pos, record.SizeOf(b))
 }
 

@@ -175,18 +175,21 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 // reseal returns segment s with a seal that names its new successor, durably:
 // else it would look later as if a segment between them were missing.
 func (l *Log) reseal(s *segment, next model.Offset) (*segment, error) {
-	if s.seal == nil || s.seal.next == next {
+	last := s.lastSeal()
+	if last == nil || last.next == next {
 		return s, nil
 	}
-	se := *s.seal
-	se.next = next
+	se := *last
+	se.next, se.heads = next, s.headSum()
 	if err := vfs.WriteFileAtomic(l.fs, s.path(sealSuffix), se.encode()); err != nil {
 		return nil, fmt.Errorf("seal segment %d anew: %w", s.base, err)
 	}
-	return &segment{
+	fresh := &segment{
 		base: s.base, file: s.file, end: s.end, size: s.size, maxTS: s.maxTS, maxTSLast: s.maxTSLast,
 		txns: s.txns, seal: &se, interval: s.interval, unread: s.unread,
-	}, nil
+	}
+	fresh.setHeadSum(se.heads)
+	return fresh, nil
 }
 
 // truncateInPlace is what cutAt must not do: it changes bytes that readers may

@@ -8,44 +8,32 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log/epoch"
-	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // VerifySegment reads all of the segment that holds an offset and checks every
 // batch: its structure and CRC, and what the CRC does not cover, the base offset
-// and the leader epoch, against its neighbours and the epoch cache of that view. The
-// cache may have been made from damaged batches, so no epoch may lie above newest
-// either, the one that the partition is led in; NoEpoch is any.
-// It returns a *CorruptionError for damage, nil if there is none, and any other
-// error if the segment could not be read, or is gone.
+// and the leader epoch, against its neighbours, the epoch cache of that view and the
+// digest of what was written. The cache may have been made from damaged batches, so
+// no epoch may lie above newest either, the one that the partition is led in; NoEpoch
+// is any. It returns a *CorruptionError for damage, nil if there is none, and any
+// other error if the segment could not be read, or is gone.
 func (v *View) VerifySegment(at model.Offset, epochs *epoch.Cache, newest model.LeaderEpoch) error {
 	if at < v.start || at > v.end {
 		return fmt.Errorf("verify at %d of [%d, %d): %w", at, v.start, v.end, ErrOffsetOutOfRange)
 	}
 	i := v.segmentFor(at)
-	base, next := v.segments[i].base, v.next(i)
-	pos, expected := int64(0), base
-	bad := func(err error) error { return v.damaged(i, pos, expected, &badBatch{Pos: pos, Err: err}) }
-	err := v.segmentBatches(i, base, make([]byte, min(max(v.limit(i), record.HeaderSize), scanBufferSize)), func(b record.Batch) error {
-		e, known := epochs.EpochFor(b.BaseOffset())
-		switch err := b.CheckCRC(); {
-		case err != nil:
-			return bad(err)
-		case b.BaseOffset() < expected || b.LastOffset() >= next:
-			return bad(fmt.Errorf("batch [%d, %d] where there is only room in [%d, %d)", b.BaseOffset(), b.LastOffset(), expected, next))
-		case newest != model.NoEpoch && b.LeaderEpoch() > newest:
-			return bad(fmt.Errorf("batch [%d, %d] of epoch %d, the partition is in epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), newest))
-		case known && e != b.LeaderEpoch():
-			return bad(fmt.Errorf("batch [%d, %d] of epoch %d in what was written in epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), e))
-		}
-		pos += int64(len(b))
-		expected = b.NextOffset()
-		return nil
-	})
-	if err == nil && v.isTail(i) && expected < next {
-		return bad(fmt.Errorf("the last batch ends at %d, the log at %d", expected, next))
+	limit := v.limit(i)
+	if limit == 0 {
+		return v.newExam(i, epochs, newest).atEnd()
 	}
-	return err
+	file := v.segments[i].file
+	f, err := file.pin(limit)
+	if err != nil {
+		return err
+	}
+	defer file.unpin()
+	buf := make([]byte, min(limit, scanBufferSize))
+	return v.newExam(i, epochs, newest).read(f, buf, nil)
 }
 
 // NoteDamage leaves a mark beside a segment whose damage was found while it was

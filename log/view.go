@@ -31,6 +31,7 @@ type tail struct {
 	marks     []mark
 	maxTS     model.Timestamp
 	maxTSLast model.Offset
+	heads     headSum
 }
 
 // mark is the place of a batch near the end of the log. Reads there, by far the
@@ -87,6 +88,13 @@ func (v *View) Modified(base model.Offset) (model.Timestamp, error) {
 		return model.NoTimestamp, err
 	}
 	return model.Timestamp(info.ModTime.UnixMilli()), nil
+}
+
+// Holds reports whether the segment with that base is the same here as in another
+// view of the log: neither gone nor cut nor replaced.
+func (v *View) Holds(other *View, base model.Offset) bool {
+	a, b := v.segments[v.segmentFor(base)], other.segments[other.segmentFor(base)]
+	return a.base == base && b.base == base && a.file == b.file && a.size == b.size
 }
 
 // isTail reports whether segment i is the one being written.

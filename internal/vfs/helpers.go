@@ -30,6 +30,28 @@ func ReadFile(fs FS, name string) ([]byte, error) {
 	return b, nil
 }
 
+// AsideReader is a File that can be read without leaving in memory what was not
+// there before. See Aside.
+type AsideReader interface {
+	ReadAside(p []byte, off int64) (int, error)
+}
+
+// Aside returns f, read so if it can be. It is for a handle that nobody else uses:
+// the kernel reads nothing ahead for it any more.
+func Aside(f File) File {
+	if r, ok := f.(AsideReader); ok {
+		return aside{f, r}
+	}
+	return f
+}
+
+type aside struct {
+	File
+	r AsideReader
+}
+
+func (a aside) ReadAt(p []byte, off int64) (int, error) { return a.r.ReadAside(p, off) }
+
 // WriteFileAtomic replaces the content of a file so that a crash at any moment
 // leaves the old content or the new one: a temporary file beside it is written
 // and fsynced, renamed over name, and the directory is fsynced. On an error

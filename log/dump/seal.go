@@ -27,9 +27,12 @@ func (d *dumper) seal() error {
 	p.num("indexCrc", int64(s.Indexes[0]))
 	p.num("timeIndexCrc", int64(s.Indexes[1]))
 	p.num("txnIndexCrc", int64(s.Indexes[2]))
+	if s.Headed {
+		p.num("headsCrc", int64(s.Heads))
+	}
 	p.end()
 	if s.Stored != s.Sum {
-		p.found(scan.SealPosSum, "crc is %d, bytes hash to %d", s.Stored, s.Sum)
+		p.found(int64(len(b)-4), "crc is %d, bytes hash to %d", s.Stored, s.Sum)
 		return nil
 	}
 	d.matchSeal(s)

@@ -21,6 +21,11 @@ type segment struct {
 	// was not finished.
 	limit int64
 	cut   bool
+	// heads is the digest of the heads of the batches so far; want, what the seal
+	// says of all, nil if it says nothing. torn: a fault was found that changes it.
+	heads uint32
+	want  *uint32
+	torn  bool
 
 	offsets *offsetIndex
 	times   *timeIndex
@@ -74,9 +79,17 @@ func (s *segment) walk(src *scan.Source) error {
 			s.unfinished(f.Pos, src.Size())
 			return nil
 		}
+		s.heads = scan.DigestOn(s.heads, f.Batch[:scan.HeadSize])
 		if err := s.batch(f, src.Size()); err != nil {
 			return err
 		}
+	}
+}
+
+// vouched compares the heads of all batches with what was written.
+func (s *segment) vouched() {
+	if s.want != nil && !s.torn && *s.want != s.heads {
+		s.found.add(Damage, s.file, -1, s.base, "offsets, lengths, epochs or checksums of batches are not those that were written")
 	}
 }
 
@@ -91,6 +104,7 @@ func (s *segment) unfinished(pos, size int64) {
 // skipped judges bytes that are no batch.
 func (s *segment) skipped(src *scan.Source, pos, n int64, why string) {
 	end := pos+n == src.Size()
+	s.torn = s.torn || pos < s.limit
 	switch {
 	case pos >= s.limit || s.expected == s.next:
 		s.unfinished(pos, src.Size())
@@ -106,6 +120,7 @@ func (s *segment) skipped(src *scan.Source, pos, n int64, why string) {
 // batch judges one batch, and hands it to all that is derived from it.
 func (s *segment) batch(f scan.Placed, size int64) error {
 	if !f.Valid {
+		s.torn = true
 		grade := Damage
 		if s.last && f.Pos+int64(len(f.Batch)) == size {
 			grade = Tail
@@ -115,6 +130,7 @@ func (s *segment) batch(f scan.Placed, size int64) error {
 		return nil
 	}
 	if why := s.misplaced(f); why != "" {
+		s.torn = true
 		s.found.add(Damage, s.file, f.Pos, s.expected, "batch [%d, %d] of epoch %d %s", f.BaseOffset(), f.LastOffset(), f.LeaderEpoch(), why)
 		return nil
 	}

@@ -38,6 +38,7 @@ func (s *segment) missing(ok bool, file string) {
 
 // closeSides tells what the indexes say of batches that are not there.
 func (s *segment) closeSides() error {
+	s.vouched()
 	s.offsets.end(s)
 	s.times.end(s)
 	s.txns.end(s)
@@ -67,6 +68,9 @@ func (s *segment) seal() error {
 	}
 	if seal.Final && !s.last && seal.Next < s.next {
 		s.found.add(Damage, file, -1, seal.Next, "segment %d was followed by %d when it was sealed, now by %d", s.base, seal.Next, s.next)
+	}
+	if seal.Headed {
+		s.want = &seal.Heads
 	}
 	for i, suffix := range []string{indexSuffix, timeSuffix, txnSuffix} {
 		index, ok, err := s.read(name(s.base, suffix))

@@ -17,6 +17,8 @@ type file struct {
 	// poison is the error of the first failed fsync, wrapped for the caller.
 	// Invariant: once set it never changes.
 	poison atomic.Pointer[poison]
+	// aside: ReadAside has told the kernel how the file is read.
+	aside atomic.Bool
 }
 
 type poison struct{ err error }
