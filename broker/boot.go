@@ -128,6 +128,7 @@ func (b *Broker) begin(done func(error)) error {
 	b.logger.Info("partitions loaded", zap.Int("loaded", sum.Loaded), zap.Int("created", sum.Created),
 		zap.Int("offline", sum.Offline), zap.Int("stray", sum.Stray))
 	b.groups.applied(img, nil)
+	b.telemetry.applied(img, nil)
 	b.tune(img)
 	b.publisher.start(img.At().Offset)
 	b.membership.join(b.registrationFacts(), func(err error) {
@@ -170,6 +171,7 @@ func (b *Broker) build() {
 		apply = func(img *metadata.Image, d *metadata.Delta) {
 			b.replicas.Apply(img, d)
 			b.groups.applied(img, d)
+			b.telemetry.applied(img, d)
 			b.tune(img)
 			b.membership.applied(img, d)
 		}
@@ -196,6 +198,7 @@ func (b *Broker) buildBroker() {
 	b.creator = newAutoCreator(b)
 	b.producerIDs = &producerIDs{b: b}
 	b.groups = newGroups(b)
+	b.telemetry = newClientTelemetry(b)
 	b.membership = newMembership(b)
 }
 

@@ -94,7 +94,8 @@ type Broker struct {
 	membership  *membership // nil on a node that is no broker
 	creator     *autoCreator
 	producerIDs *producerIDs
-	groups      *groups // nil on a node that is no broker
+	groups      *groups          // nil on a node that is no broker
+	telemetry   *clientTelemetry // nil on a node that is no broker
 	produces    produces
 	fetches     fetches
 	parked      parkedFetches

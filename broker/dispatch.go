@@ -53,6 +53,8 @@ var handlers = [...]handler{
 	protocol.KeyAllocateProducerIDs:     (*Broker).handleController,
 	protocol.KeyConsumerGroupHeartbeat:  (*Broker).handleConsumerGroupHeartbeat,
 	protocol.KeyConsumerGroupDescribe:   (*Broker).handleConsumerGroupDescribe,
+	protocol.KeyGetTelemetrySubs:        (*Broker).handleGetTelemetrySubscriptions,
+	protocol.KeyPushTelemetry:           (*Broker).handlePushTelemetry,
 	protocol.KeyListConfigResources:     (*Broker).handleListConfigResources,
 	protocol.KeyDescribeTopicPartitions: (*Broker).handleDescribeTopicPartitions,
 	protocol.KeyAddRaftVoter:            (*Broker).handleForward,

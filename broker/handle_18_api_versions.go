@@ -22,6 +22,8 @@ func (b *Broker) handleAPIVersions(r *server.Request) {
 	scope := protocol.OnBroker
 	if b.config.IsController(r.Listener) {
 		scope = protocol.OnController
+	} else {
+		told(r.Conn).software = software{name: short(req.ClientSoftwareName), version: short(req.ClientSoftwareVersion), known: req.Version >= 3}
 	}
 	r.Reply(protocol.NewApiVersionsResponse(req.Version, scope, b.features()))
 }
@@ -29,7 +31,7 @@ func (b *Broker) handleAPIVersions(r *server.Request) {
 // features returns what this node supports and what the cluster has finalized.
 func (b *Broker) features() protocol.Features {
 	img := b.quorum.Image()
-	f := protocol.Features{Epoch: int64(img.At().Offset)}
+	f := protocol.Features{Epoch: int64(img.At().Offset), Telemetry: b.config.Telemetry.Advertised}
 	for _, s := range supportedFeatures {
 		f.Supported = append(f.Supported, protocol.Feature{Name: s.Name, Min: s.Min, Max: s.Max})
 	}

@@ -15,7 +15,8 @@ import (
 
 // DescribeConfigs (32), versions 1-4.
 //
-// Each setting of a topic, of a group, of this broker, or of the cluster's default, with
+// Each setting of a topic, of a group, of a subscription to client metrics (KIP-714),
+// of this broker, or of the cluster's default, with
 // the layer that its value came from, its synonyms and its documentation
 // (KIP-226, KIP-569). A topic that does not exist is
 // UNKNOWN_TOPIC_OR_PARTITION; another broker's settings, or a resource type
@@ -67,6 +68,12 @@ func (b *Broker) describeResource(img *metadata.Image, t kmsg.ConfigResourceType
 			return nil, protocol.CodeInvalidRequest, "Group name must not be empty"
 		}
 		return b.config.DescribeGroup(dynamic, img.Config(metadata.GroupResource, name)), protocol.CodeNone, ""
+	}
+	if t == resourceClientMetrics { // one that was never set has defaults
+		if name == "" {
+			return nil, protocol.CodeInvalidRequest, "a subscription to clients' metrics has a name"
+		}
+		return config.DescribeClientMetrics(img.Config(metadata.ClientMetricsResource, name)), protocol.CodeNone, ""
 	}
 	return nil, protocol.CodeInvalidRequest, fmt.Sprintf("resource type %d has no settings here", int8(t))
 }

@@ -20,8 +20,8 @@ const (
 // ListConfigResources (74), versions 0-1.
 //
 // The names of what has settings (KIP-1142): all topics, and all brokers once as
-// such and once for their loggers, and the groups that have settings of their own.
-// Client metrics have none here. Version 0 asks for client metrics only; no types in version 1
+// such and once for their loggers, and the groups and the subscriptions to client
+// metrics that have settings of their own. Version 0 asks for client metrics only; no types in version 1
 // asks for all. A type that Kafka doesn't list is UNSUPPORTED_VERSION.
 func (b *Broker) handleListConfigResources(r *server.Request) {
 	req := r.Msg.(*kmsg.ListConfigResourcesRequest)
@@ -57,13 +57,12 @@ func (b *Broker) handleListConfigResources(r *server.Request) {
 			for _, br := range img.Brokers() {
 				add(strconv.Itoa(int(br.ID)))
 			}
-		case resourceGroup:
+		case resourceGroup, resourceClientMetrics:
 			for res := range img.ConfigResources() {
-				if res.Type == metadata.GroupResource {
+				if res.Type == metadata.ResourceType(t) {
 					add(res.Name)
 				}
 			}
-		case resourceClientMetrics:
 		default:
 			resp.ErrorCode, resp.ConfigResources = protocol.CodeUnsupportedVersion, nil
 			r.Reply(resp)

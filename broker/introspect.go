@@ -57,6 +57,7 @@ func (b *Broker) show() {
 	}
 	if b.groups != nil {
 		p.Groups = b.groups.counts.read
+		p.Telemetry = b.telemetry.counts
 	}
 	if m := b.membership; m != nil {
 		p.Heartbeats = func() (sent, failed int64) { return m.counted.sent.Load(), m.counted.failed.Load() }

@@ -83,6 +83,9 @@ type ConfigRules interface {
 	CheckBroker(clusterDefault bool, settings map[string]string, changed []string) error
 	// CheckGroup says what is wrong with all settings of one consumer group.
 	CheckGroup(settings map[string]string) error
+	// CheckClientMetrics says what is wrong with all settings of one subscription to
+	// clients' metrics; a *config.BadOp with Request set becomes INVALID_REQUEST.
+	CheckClientMetrics(settings map[string]string) error
 	// IsList reports whether key takes a comma separated list, so that APPEND
 	// and SUBTRACT make sense.
 	IsList(t metadata.ResourceType, key string) bool

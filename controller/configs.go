@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/config"
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -216,6 +218,12 @@ func (c *Controller) checkResource(view *metadata.Image, res metadata.Resource) 
 		}
 		return apiError{}
 	}
+	if res.Type == metadata.ClientMetricsResource { // set is made
+		if res.Name == "" {
+			return apiError{codeInvalidRequest, "a subscription to clients' metrics needs a name"}
+		}
+		return apiError{}
+	}
 	return apiError{codeInvalidRequest, fmt.Sprintf("resource type %d has no settings that can be altered here", res.Type)}
 }
 
@@ -270,6 +278,14 @@ func (c *Controller) checkSettings(res metadata.Resource, next map[string]string
 		}
 	case metadata.GroupResource:
 		if err := c.config.Rules.CheckGroup(next); err != nil {
+			return apiError{codeInvalidConfig, err.Error()}
+		}
+	case metadata.ClientMetricsResource:
+		if err := c.config.Rules.CheckClientMetrics(next); err != nil {
+			var op *config.BadOp
+			if errors.As(err, &op) && op.Request {
+				return apiError{codeInvalidRequest, err.Error()}
+			}
 			return apiError{codeInvalidConfig, err.Error()}
 		}
 	default:

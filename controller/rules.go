@@ -37,6 +37,12 @@ func (r brokerRules) CheckGroup(settings map[string]string) error {
 	return r.broker.ValidateGroupSet(settings)
 }
 
+// CheckClientMetrics implements ConfigRules.
+func (r brokerRules) CheckClientMetrics(settings map[string]string) error {
+	_, err := config.ParseClientMetrics(settings)
+	return err
+}
+
 // IsList implements ConfigRules.
 func (r brokerRules) IsList(t metadata.ResourceType, key string) bool {
 	k := lookup(t, key)
@@ -58,6 +64,8 @@ func lookup(t metadata.ResourceType, key string) *config.Key {
 		return config.LookupTopic(key)
 	case metadata.GroupResource:
 		return config.LookupGroup(key)
+	case metadata.ClientMetricsResource:
+		return nil // as in Kafka, which appends to none of their lists
 	}
 	return config.LookupBroker(key)
 }

@@ -427,7 +427,7 @@ func alterInput(d *datadriven.TestData) kmsg.Request {
 	incr := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	legacy.Version, incr.Version = 2, 1
 	legacy.ValidateOnly, incr.ValidateOnly = d.HasArg("validate"), d.HasArg("validate")
-	types := map[string]kmsg.ConfigResourceType{"topic": 2, "broker": 4, "logger": 8, "group": 32, "strange": 99}
+	types := map[string]kmsg.ConfigResourceType{"topic": 2, "broker": 4, "logger": 8, "group": 32, "metrics": 16, "strange": 99}
 	for _, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
 		f := strings.Fields(line)
 		lr, ir := kmsg.NewAlterConfigsRequestResource(), kmsg.NewIncrementalAlterConfigsRequestResource()

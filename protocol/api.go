@@ -74,6 +74,9 @@ const NeverFlexible int16 = 1<<15 - 1
 // Served reports whether requests of this version are answered.
 func (a API) Served(version int16) bool { return version >= a.ServedMin && version <= a.Max }
 
+// telemetry reports whether the API is one that clients push their metrics with.
+func (a *API) telemetry() bool { return a.Key == KeyGetTelemetrySubs || a.Key == KeyPushTelemetry }
+
 // On reports whether the API is served on listeners of this scope.
 func (a API) On(s Scope) bool { return a.Scope&s != 0 }
 

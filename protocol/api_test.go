@@ -45,10 +45,11 @@ func TestTableAgreesWithDecoder(t *testing.T) {
 }
 
 // TestTableAgreesWithKafka holds that what we advertise to clients is exactly
-// what Apache Kafka advertises, for every API that we have.
+// what Apache Kafka advertises, for every API that we have, but for those that both
+// advertise on request.
 func TestTableAgreesWithKafka(t *testing.T) {
 	for _, api := range protocol.Table() {
-		if !api.On(protocol.OnBroker) {
+		if !api.On(protocol.OnBroker) || api.Key == protocol.KeyGetTelemetrySubs || api.Key == protocol.KeyPushTelemetry {
 			continue
 		}
 		i := slices.IndexFunc(golden.APIs(), func(g golden.API) bool { return g.Key == api.Key })
@@ -114,6 +115,21 @@ func TestApiVersionsResponse(t *testing.T) {
 		}
 		if version >= 3 && (back.FinalizedFeaturesEpoch != 42 || len(back.FinalizedFeatures) != 1 || back.FinalizedFeatures[0].MaxVersionLevel != 3) {
 			t.Errorf("v%d: finalized %+v at %d", version, back.FinalizedFeatures, back.FinalizedFeaturesEpoch)
+		}
+	}
+}
+
+// Clients are told to push their metrics only on request.
+func TestTelemetryIsAdvertisedOnRequest(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		var keys []int16
+		for _, k := range protocol.NewApiVersionsResponse(4, protocol.OnBroker, protocol.Features{Telemetry: on}).ApiKeys {
+			keys = append(keys, k.ApiKey)
+		}
+		for _, key := range []int16{protocol.KeyGetTelemetrySubs, protocol.KeyPushTelemetry} {
+			if slices.Contains(keys, key) != on {
+				t.Errorf("on %t: %d is advertised %t", on, key, !on)
+			}
 		}
 	}
 }

@@ -13,6 +13,9 @@ type Features struct {
 	Supported []Feature // what this node can do
 	Finalized []Feature // what the cluster agreed to use
 	Epoch     int64     // version of Finalized: the metadata offset it holds at; -1 if unknown
+
+	// Telemetry says that clients are told to push their metrics. Source: KIP-714.
+	Telemetry bool
 }
 
 // NewApiVersionsResponse builds the answer to a valid ApiVersions request: the
@@ -28,7 +31,7 @@ func NewApiVersionsResponse(version int16, scope Scope, f Features) *kmsg.ApiVer
 	resp.ApiKeys = make([]kmsg.ApiVersionsResponseApiKey, 0, len(table))
 	for i := range table {
 		api := &table[i]
-		if api.Name == "" || !api.On(scope) {
+		if api.Name == "" || !api.On(scope) || api.telemetry() && !f.Telemetry {
 			continue
 		}
 		row := kmsg.NewApiVersionsResponseApiKey()

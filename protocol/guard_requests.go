@@ -82,6 +82,13 @@ func guardRequest(w *walk, key, v int16) bool {
 		guardDescribeCluster(w, v)
 	case KeyDescribeProducers:
 		guardDescribeProducers(w)
+	case KeyGetTelemetrySubs:
+		w.skip(16) // client instance id
+		w.tags(0)
+	case KeyPushTelemetry:
+		w.skip(16 + 4 + 1 + 1) // client instance id, subscription id, terminating, codec
+		w.bytes()
+		w.tags(0)
 	case KeyListConfigResources:
 		if v >= 1 {
 			w.fixed(1) // types

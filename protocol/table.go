@@ -47,6 +47,8 @@ const (
 	KeyAllocateProducerIDs     int16 = 67
 	KeyConsumerGroupHeartbeat  int16 = 68
 	KeyConsumerGroupDescribe   int16 = 69
+	KeyGetTelemetrySubs        int16 = 71
+	KeyPushTelemetry           int16 = 72
 	KeyListConfigResources     int16 = 74
 	KeyDescribeTopicPartitions int16 = 75
 	KeyAddRaftVoter            int16 = 80
@@ -196,9 +198,17 @@ var table = [...]API{
 	KeyConsumerGroupDescribe: {
 		Key: KeyConsumerGroupDescribe, Name: "ConsumerGroupDescribe", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassGroup, Scope: OnBroker,
 	},
+	KeyGetTelemetrySubs: {
+		Key: KeyGetTelemetrySubs, Name: "GetTelemetrySubscriptions", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,
+		Notes: "KIP-714. Always answered, and advertised only with `tidemark.client.telemetry.enable`, as Kafka does where a plugin takes what clients push.",
+	},
+	KeyPushTelemetry: {
+		Key: KeyPushTelemetry, Name: "PushTelemetry", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,
+		Notes: "As GetTelemetrySubscriptions. What is pushed is counted, not looked into, and kept nowhere.",
+	},
 	KeyListConfigResources: {
 		Key: KeyListConfigResources, Name: "ListConfigResources", Min: 0, Max: 1, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,
-		Notes: "Topics, brokers, and groups that have settings of their own. Client metrics have none, so none are listed.",
+		Notes: "Topics, brokers, subscriptions to client metrics, and groups that have settings of their own.",
 	},
 	KeyDescribeTopicPartitions: {
 		Key: KeyDescribeTopicPartitions, Name: "DescribeTopicPartitions", Min: 0, Max: 0, ServedMin: 0, Flexible: 0, Class: ClassMetadata, Scope: OnBroker,

@@ -44,6 +44,7 @@ func (n *Node) Collect(s *metrics.Sink) {
 		p.collectDirs(s)
 		p.collectLiveness(s)
 		p.collectGroups(s)
+		p.collectTelemetry(s)
 		sessions, evicted := p.Sessions.Len()
 		s.Count(fetchSessions, int64(sessions))
 		s.Count(fetchSessionsEvicted, evicted)
@@ -171,6 +172,21 @@ func (p *Parts) collectLoops(s *metrics.Sink) {
 	s.Count(loopWaitingMax, int64(most))
 	s.Count(producesWaiting, int64(produces))
 	s.Count(fetchesWaiting, int64(p.Fetches()))
+}
+
+// collectTelemetry tells how much clients tell of themselves.
+func (p *Parts) collectTelemetry(s *metrics.Sink) {
+	c := p.Telemetry()
+	s.Count(telemetryInstances, c.Instances)
+	s.Count(telemetrySubscriptions, c.Subscriptions)
+	s.Count(telemetryPushes, c.Pushes)
+	s.Count(telemetryBytes, c.Bytes)
+	s.Count(telemetryLast, c.Last)
+	s.Count(telemetryUnknown, c.Unknown)
+	s.Count(telemetryThrottled, c.Throttled)
+	s.Count(telemetryRefused, c.Refused)
+	s.Count(telemetryForgotten, c.Forgotten)
+	s.Count(telemetryDisplaced, c.Displaced)
 }
 
 // collectGroups tells what this broker coordinates.

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark/tidemark/broker/telemetry"
 	"github.com/tidemark/tidemark/controller"
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/controller/quorum"
@@ -51,6 +52,8 @@ type Parts struct {
 	Heartbeats func() (sent, failed int64)
 	// Groups counts what this broker coordinates.
 	Groups func() GroupCounts
+	// Telemetry counts what clients tell of themselves.
+	Telemetry func() telemetry.Counts
 	// Fetches returns how many wait for data.
 	Fetches func() int
 	// Session is how long the controller may go unheard before it is likely to

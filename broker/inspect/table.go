@@ -135,6 +135,17 @@ const (
 	groupReloads
 	groupLoadedRecords
 
+	telemetryInstances
+	telemetrySubscriptions
+	telemetryPushes
+	telemetryBytes
+	telemetryLast
+	telemetryUnknown
+	telemetryThrottled
+	telemetryRefused
+	telemetryForgotten
+	telemetryDisplaced
+
 	loopWaiting
 	loopWaitingMax
 
@@ -299,6 +310,17 @@ var table = [...]metrics.Metric{
 	groupLoads:         {Name: "tidemark_group_loads_total", Kind: metrics.Counter, Help: "Partitions of groups loaded because this broker came to lead them"},
 	groupReloads:       {Name: "tidemark_group_reloads_total", Kind: metrics.Counter, Help: "Those loaded again because the log held what the coordinator did not write, or an assertion failed"},
 	groupLoadedRecords: {Name: "tidemark_group_loaded_records_total", Kind: metrics.Counter, Help: "Records read for that"},
+
+	telemetryInstances:     {Name: "kafka_server_client_metrics_instance_count", Kind: metrics.Gauge, Help: "Clients that ask which of their metrics are wanted, or push them, remembered here"},
+	telemetrySubscriptions: {Name: "tidemark_client_telemetry_subscriptions", Kind: metrics.Gauge, Help: "Subscriptions to clients' metrics"},
+	telemetryPushes:        {Name: "tidemark_client_telemetry_pushes_total", Kind: metrics.Counter, Help: "Pushes of their metrics that clients made and that were taken"},
+	telemetryBytes:         {Name: "tidemark_client_telemetry_bytes_total", Kind: metrics.Counter, Help: "Bytes of metrics in those pushes, compressed as they came"},
+	telemetryLast:          {Name: "tidemark_client_telemetry_last_pushes_total", Kind: metrics.Counter, Help: "Those pushes that were a client's last before it ended"},
+	telemetryUnknown:       {Name: "kafka_server_client_metrics_unknown_subscription_request_count", Kind: metrics.Counter, Help: "Pushes for a subscription that is not the client's, most often because the subscriptions were changed"},
+	telemetryThrottled:     {Name: "tidemark_client_telemetry_throttled_total", Kind: metrics.Counter, Help: "Requests about telemetry that came before their time"},
+	telemetryRefused:       {Name: "tidemark_client_telemetry_refused_total", Kind: metrics.Counter, Help: "Pushes refused for their codec, their size, or as coming from nobody or after the last one"},
+	telemetryForgotten:     {Name: "tidemark_client_telemetry_forgotten_total", Kind: metrics.Counter, Help: "Clients that were forgotten because nothing was heard of them"},
+	telemetryDisplaced:     {Name: "tidemark_client_telemetry_displaced_total", Kind: metrics.Counter, Help: "Clients that were forgotten because too many others came"},
 
 	loopWaiting:    {Name: "tidemark_loop_messages_waiting", Kind: metrics.Gauge, Labels: []string{"loop"}, Help: "Messages that wait for a loop; those of all partitions together"},
 	loopWaitingMax: {Name: "tidemark_loop_messages_waiting_max", Kind: metrics.Gauge, Help: "Messages that wait for the partition that has most of them"},

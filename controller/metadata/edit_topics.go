@@ -133,7 +133,7 @@ func (e *Edit) dropConfigs(res Resource) {
 
 func (e *Edit) config(r *ConfigRecord) string {
 	switch {
-	case r.Type != TopicResource && r.Type != BrokerResource && r.Type != GroupResource && r.Type != QuotaResource:
+	case !r.Type.settable():
 		return fmt.Sprintf("resource type %d", r.Type)
 	case r.Key == "":
 		return "empty setting name"

@@ -54,11 +54,22 @@ const (
 	TopicResource  ResourceType = 2
 	BrokerResource ResourceType = 4
 	GroupResource  ResourceType = 32
+	// ClientMetricsResource is a subscription to clients' metrics (KIP-714).
+	ClientMetricsResource ResourceType = 16
 	// QuotaResource is the client quotas of one entity, whose Key is its name. It is
 	// no resource of the protocol, which has requests of their own for quotas; the
 	// number is none that Kafka uses.
 	QuotaResource ResourceType = 100
 )
+
+// settable reports whether there are resources of this type.
+func (t ResourceType) settable() bool {
+	switch t {
+	case TopicResource, BrokerResource, ClientMetricsResource, GroupResource, QuotaResource:
+		return true
+	}
+	return false
+}
 
 // Resource names the owner of dynamic settings. BrokerResource with an empty
 // name is the cluster-wide default.

@@ -54,6 +54,7 @@ type Broker struct {
 	Replication Replication
 	Producers   Producers
 	Groups      Groups
+	Telemetry   Telemetry
 	Own         Own
 
 	set map[string]setting // every key that a source set, by name
@@ -252,6 +253,14 @@ type Groups struct {
 	// Alone says that TopicReplicationFactor is 1 because this node is a cluster
 	// of its own and nobody has set it.
 	Alone bool
+}
+
+// Telemetry is the settings of what clients tell of themselves. Source: KIP-714.
+type Telemetry struct {
+	// Advertised says that clients are told that their metrics are taken.
+	Advertised bool
+	// BytesMax bounds what one push may bring.
+	BytesMax int32
 }
 
 // Own is the settings that Kafka does not have.

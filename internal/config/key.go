@@ -80,6 +80,7 @@ const (
 	ScopeBroker Scope = iota
 	ScopeTopic
 	ScopeGroup
+	ScopeClientMetrics
 )
 
 // Source says which layer a value in force came from. The numbers are those of
@@ -94,6 +95,8 @@ const (
 	SourceStatic  Source = 4 // file, environment or flag
 	SourceDefault Source = 5 // built in
 	SourceGroup   Source = 8 // set on the group
+
+	SourceClientMetrics Source = 7 // set on the subscription
 )
 
 // Synonym is a broker key that supplies a topic key's value when the topic sets
@@ -133,6 +136,7 @@ type Key struct {
 	broker func(*Broker) any // where the parsed value goes; nil if ignored
 	topic  func(*Topic) any
 	group  func(*Group) any
+	client func(*ClientMetrics) any
 }
 
 // Own reports whether the key is Tidemark's, not Kafka's.

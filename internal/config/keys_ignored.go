@@ -215,7 +215,6 @@ var ignoredKeys = []Key{
 	{Name: "ssl.truststore.location", Type: String, Null: true, Update: PerBroker, Ignored: noTLS},
 	{Name: "ssl.truststore.password", Type: Password, Null: true, Update: PerBroker, Sensitive: true, Ignored: noTLS},
 	{Name: "ssl.truststore.type", Type: String, Default: "JKS", Update: PerBroker, Ignored: noTLS},
-	{Name: "telemetry.max.bytes", Type: Int, Default: "1048576", Want: atLeast(1), Ignored: noTelemetry},
 	{Name: "transaction.abort.timed.out.transaction.cleanup.interval.ms", Type: Int, Default: "10000", Want: atLeast(1), Ignored: noTxns},
 	{Name: "transaction.max.timeout.ms", Type: Int, Default: "900000", Want: atLeast(1), Ignored: noTxns},
 	{Name: "transaction.partition.verification.enable", Type: Bool, Default: "true", Update: ClusterWide, Ignored: noTxns},

@@ -14,6 +14,8 @@ var ownKeys = []Key{
 		Doc: "host:port of /metrics, /healthz and /readyz. Empty is off."},
 	{Name: "tidemark.log.level", Type: String, Default: "info", Want: oneOf("debug", "info", "warn", "error"), broker: func(b *Broker) any { return &b.Own.LogLevel },
 		Doc: "Least important event that is written to standard error."},
+	{Name: "tidemark.client.telemetry.enable", Type: Bool, Default: "false", broker: func(b *Broker) any { return &b.Telemetry.Advertised },
+		Doc: "Tells clients that this broker takes their metrics (KIP-714), as Kafka does where a plugin for them is configured. Those that are subscribed to with kafka-client-metrics then come, and are counted (tidemark_client_telemetry_*); they are kept nowhere."},
 	{Name: "tidemark.io.stall.timeout.ms", Type: Int, Default: "10000", Want: atLeast(100), broker: func(b *Broker) any { return &b.Own.IOStallTimeout },
 		Doc: "How long a partition's disk may make no progress before the broker gives up leading it and answers KAFKA_STORAGE_ERROR."},
 	{Name: "tidemark.recovery.wait.ms", Type: Long, Default: "60000", Want: atLeast(0), broker: func(b *Broker) any { return &b.Own.RecoveryWait },

@@ -25,6 +25,8 @@ var serverKeys = []Key{
 	{Name: "request.timeout.ms", Type: Int, Default: "30000", Want: atLeast(0), broker: func(b *Broker) any { return &b.Server.RequestTimeout },
 		Doc: "How long a request that the broker itself sends may take."},
 
+	{Name: "telemetry.max.bytes", Type: Int, Default: "1048576", Want: atLeast(1), broker: func(b *Broker) any { return &b.Telemetry.BytesMax },
+		Doc: "Most bytes of metrics, compressed as they may be, that a client may push at once (KIP-714); more is TELEMETRY_TOO_LARGE. A frame is bounded by tidemark.request.small.max.bytes besides."},
 	{Name: "auto.create.topics.enable", Type: Bool, Default: "true", broker: func(b *Broker) any { return &b.Topics.AutoCreate },
 		Doc: "Creates a topic when a client that allows it asks for one that does not exist."},
 	{Name: "delete.topic.enable", Type: Bool, Default: "true", broker: func(b *Broker) any { return &b.Topics.DeleteEnabled },

@@ -20,7 +20,6 @@ const (
 	noQuotas      = "client quotas are stored and shown, and slow nothing down yet"
 	noAuthz       = "this version has no access control lists"
 	noJMX         = "metrics are served over HTTP (tidemark.http.listen), not by JMX"
-	noTelemetry   = "client telemetry is not collected"
 	noMove        = "replicas are not moved between log directories"
 	noPull        = "the quorum replicates by Raft messages, not by fetching"
 	noBuffers     = "buffers grow as needed under one memory limit"

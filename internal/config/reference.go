@@ -32,6 +32,7 @@ func WriteReference(w io.Writer, effect func(*Key) Effect) error {
 		{"Of a node", BrokerKeys(), func(k *Key) bool { return !k.Own() && effect(k) != NoEffect }},
 		{"Of a topic", TopicKeys(), func(k *Key) bool { return effect(k) != NoEffect }},
 		{"Of a consumer group", GroupKeys(), func(k *Key) bool { return effect(k) != NoEffect }},
+		{"Of a subscription to clients' metrics (KIP-714)", ClientMetricsKeys(), func(k *Key) bool { return effect(k) != NoEffect }},
 	} {
 		if err := writeKeys(w, part.title, part.keys, part.want, effect); err != nil {
 			return err
@@ -58,6 +59,8 @@ func (s Scope) String() string {
 		return "topic"
 	case ScopeGroup:
 		return "group"
+	case ScopeClientMetrics:
+		return "client-metrics"
 	}
 	return "node"
 }

@@ -91,6 +91,10 @@ func (u *usage) effect(k *Key) Effect {
 		var group Group
 		return u.of(fieldAt(reflect.ValueOf(&group).Elem(), "", k.group(&group)))
 	}
+	if k.Scope == ScopeClientMetrics {
+		var c ClientMetrics
+		return u.of(fieldAt(reflect.ValueOf(&c).Elem(), "", k.client(&c)))
+	}
 	var broker Broker
 	at := k.broker(&broker)
 	if at != nil {

@@ -119,7 +119,9 @@ func Arrows() []Arrow {
 
 		{"broker/admin", []string{"internal/..."}, []string{zap, "github.com/prometheus/..."},
 			"the page for operators sees what the broker publishes, not its insides"},
-		{"broker/inspect", []string{"internal/...", "broker/admin", "protocol", "protocol/server", "protocol/transport", "partition", "partition/host", "controller/..."}, []string{},
+		{"broker/telemetry", []string{"internal/config", "protocol", "protocol/compress"}, []string{},
+			"what clients are asked for is decided without connections, clocks and images"},
+		{"broker/inspect", []string{"internal/...", "broker/admin", "broker/telemetry", "protocol", "protocol/server", "protocol/transport", "partition", "partition/host", "controller/..."}, []string{},
 			"looking at a node needs what its parts publish, not how they are put together"},
 		{"broker", []string{"internal/...", "protocol/...", "log/...", "controller/...", "partition/...", "coordinator/...", "broker/..."},
 			[]string{kmsg, kerr, zap, "github.com/prometheus/..."},

@@ -11,7 +11,7 @@ import (
 func pure() []string {
 	return []string{"internal/model", "protocol", "protocol/record", "protocol/compress", "internal/config", "log/epoch",
 		"log/producer", "log/compaction", "controller", "controller/metadata", "partition", "partition/purgatory",
-		"partition/fetcher", "coordinator/...", "internal/security/...", "internal/quota/..."}
+		"partition/fetcher", "coordinator/...", "broker/telemetry", "internal/security/...", "internal/quota/..."}
 }
 
 // seamed are the packages that touch disk and time only through what they are
