@@ -82,6 +82,17 @@ func (l *Log) rebuildProducers() error {
 	return l.replayProducers(l.View())
 }
 
+// recallProducers does so after a cut: what was known of batches that are left is
+// known still, though no snapshot holds it.
+func (l *Log) recallProducers() error {
+	known := l.producers.Memory()
+	if err := l.rebuildProducers(); err != nil {
+		return err
+	}
+	l.producers.Recall(known)
+	return nil
+}
+
 // loadSnapshot resets the producers' state to the newest good snapshot not
 // above at, or to nothing at the start of the log.
 func (l *Log) loadSnapshot(at model.Offset) error {

@@ -169,7 +169,7 @@ func (l *Log) cutAt(i int, pos int64, to model.Offset, r *Removal) error {
 	l.logStart = min(max(l.logStart, l.segments[0].base), to)
 	l.epochs.TruncateFromEnd(to)
 	l.publish()
-	return l.rebuildProducers()
+	return l.recallProducers()
 }
 
 // reseal returns segment s with a seal that names its new successor, durably:

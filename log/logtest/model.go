@@ -314,6 +314,20 @@ func checkState(l *log.Log, m *Model) error {
 	if !bytes.Equal(l.Producers().Marshal(nil), state.Marshal(nil)) {
 		return fmt.Errorf("producers differ: %d known, want %d", l.Producers().Len(), state.Len())
 	}
+	var unknown error
+	l.Producers().Each(func(e *producer.Entry) {
+		full, _ := state.Lookup(e.ProducerID)
+		got, want := e.Batches(), full.Batches()
+		for i := range got { // a start remembers the last one
+			if k := len(want) - len(got) + i; k < 0 || want[k].LastOffset != got[i].LastOffset || want[k].LastSeq != got[i].LastSeq {
+				unknown = fmt.Errorf("batches of producer %d: %v, want the last of %v", e.ProducerID, got, want)
+				return
+			}
+		}
+	})
+	if unknown != nil {
+		return unknown
+	}
 	gotFirst, gotOK := l.Producers().FirstUndecided()
 	wantFirst, wantOK := state.FirstUndecided()
 	if gotFirst != wantFirst || gotOK != wantOK {
