@@ -237,7 +237,7 @@ func (ss *segmentScan) verdict(b record.Batch, bad *badBatch) (stop bool, err er
 	ld := ss.ld
 	// A whole batch of below the recovery point, behind one of above, is no torn
 	// write: the base offset of either, which no checksum covers, was changed.
-	durable := bad.Sound && b.BaseOffset() < ld.o.RecoveryPoint
+	durable := bad.Sound && b.BaseOffset() < ld.o.RecoveryPoint && !ss.tornOffset(b)
 	if ss.trusted || durable || ss.expected < ld.o.RecoveryPoint {
 		return false, ld.damage(ss.i, bad.Pos, ss.expected, bad)
 	}
@@ -258,6 +258,30 @@ func (ss *segmentScan) verdict(b record.Batch, bad *badBatch) (stop bool, err er
 	ld.cutTail(ss.i, ss.pos, ss.expected, WhyCrashTail)
 	return true, nil
 }
+
+// sectorSize is the least that a disk writes at once, in bytes.
+const sectorSize = 512
+
+// tornOffset reports whether a sound batch has the base offset that a loss of
+// power leaves of the next one, where the file has lost the sectors in front of a
+// boundary that goes through the offset, or the zeros with which its length begins.
+// No checksum covers them, so that the batch looks as whole as one from far below.
+func (ss *segmentScan) tornOffset(b record.Batch) bool {
+	lost := sectorSize - ss.pos%sectorSize
+	if ss.ld.o.Stop != StopPower || lost >= record.SizePrefix {
+		return false
+	}
+	for _, x := range b[:lost] {
+		if x != 0 {
+			return false
+		}
+	}
+	left := uint64(1)<<(8*max(0, baseOffsetSize-lost)) - 1
+	return uint64(b.BaseOffset()) == uint64(ss.expected)&left
+}
+
+// baseOffsetSize is that of a batch's first field in bytes.
+const baseOffsetSize = 8
 
 // cutTail notes that the log ends in segment i at pos.
 func (ld *loader) cutTail(i int, pos int64, at model.Offset, why string) {

@@ -253,6 +253,48 @@ func TestRaisedOffsetBelowRecoveryPointIsDamage(t *testing.T) {
 	}
 }
 
+// A batch behind the recovery point whose base offset, or a part of it, is all that
+// a loss of power took away, with the sector in front, is the tail of a crash. The
+// same bytes elsewhere, or after a kill, are damage.
+func TestOffsetLostWithItsSectorIsACrashTail(t *testing.T) {
+	for _, c := range []struct {
+		front int // bytes of the batch before the boundary, which are zeros
+		power bool
+		tail  bool
+	}{{8, true, true}, {7, true, true}, {10, true, true}, {8, false, false}, {64, true, false}} {
+		r := newRig(t)
+		r.start(log.StopClean, 0)
+		const n = 0x1203 // its last two bytes differ from zero
+		if _, err := r.l.TruncateFullyAndStartAt(n); err != nil {
+			t.Fatal(err)
+		}
+		first := logtest.Batch(logtest.Spec{Base: n, ValueSize: 300})
+		grow := 512 - c.front - len(first)
+		r.append(logtest.Batch(logtest.Spec{Base: n, ValueSize: 300 + grow}))
+		r.append(logtest.Batch(logtest.Spec{Base: n + 1}))
+		path := r.file(n, ".log")
+		r.must(r.l.Close(false))
+		b := r.read(path)
+		if got := record.Batch(b).Size(); int(got) != 512-c.front {
+			t.Fatalf("the second batch is at %d, want %d", got, 512-c.front)
+		}
+		clear(b[512-c.front : 512-c.front+min(c.front, 10)])
+		r.rewrite(path, b)
+		if !c.tail {
+			stop := log.StopPower
+			if !c.power {
+				stop = log.StopProcess
+			}
+			r.damaged(stop, n+1)
+			continue
+		}
+		rep := r.start(log.StopPower, n+1)
+		if r.l.LogEnd() != n+1 || len(rep.Removed) != 1 {
+			t.Errorf("%d bytes lost: the log ends at %d, removed %v", c.front, r.l.LogEnd(), rep.Removed)
+		}
+	}
+}
+
 func TestSegmentsThatAreMissingOrShort(t *testing.T) {
 	stops := []log.Stop{log.StopClean, log.StopProcess, log.StopPower}
 	for _, stop := range stops {

@@ -47,15 +47,16 @@ func (d *Dir) takeLowering() checkpoint.Offsets {
 	return all
 }
 
-// readStarts reads the log starts. A disk that can't be read is no file without
-// content: what DeleteRecords took away would come back to view, so the error is
-// the directory's. A file that makes no sense counts as absent, as in Kafka.
-func (d *Dir) readStarts(logger *zap.Logger, k *Keeper) (checkpoint.Offsets, error) {
-	offsets, err := checkpoint.ReadOffsets(d.fs, d.file(checkpoint.LogStartFile))
+// readVital reads log starts or recovery points. A disk that can't be read is no
+// file without content: what DeleteRecords took away would come back to view, and
+// damage below a recovery point would pass for the torn end of a log. So the error
+// is the directory's. A file that makes no sense counts as absent, as in Kafka.
+func (d *Dir) readVital(name string, logger *zap.Logger, k *Keeper) (checkpoint.Offsets, error) {
+	offsets, err := checkpoint.ReadOffsets(d.fs, d.file(name))
 	if err == nil || !makesNoSense(err) {
 		return offsets, err
 	}
-	return d.readOffsets(checkpoint.LogStartFile, logger, k), nil
+	return d.readOffsets(name, logger, k), nil
 }
 
 // readOffsets reads a checkpoint file; what can't be read counts as absent: the

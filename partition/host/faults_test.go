@@ -393,20 +393,23 @@ func TestUnreadablePartitionDirectory(t *testing.T) {
 
 var _ vfs.FS = (*memfs.FS)(nil)
 
-// TestUnreadableLogStarts: a disk that can't be read where the log starts are
-// kept is not one that keeps none: nothing that was deleted comes back.
-func TestUnreadableLogStarts(t *testing.T) {
-	n := newNode(t)
-	n.start()
-	n.register()
-	n.create("t", 1)
-	n.stop()
-	denied := faultfs.Fail(os.ErrPermission)
-	n.fs = faultfs.Wrap(n.disk, faultfs.When(faultfs.Under("/data/"+checkpoint.LogStartFile), denied))
-	if sum := n.start(); sum.Loaded != 0 || sum.Offline != 1 {
-		t.Errorf("%+v, want one offline", sum)
-	}
-	if n.dirs.All()[0].Online() {
-		t.Error("the directory passes for sound")
+// TestUnreadableCheckpoints: a disk that can't be read where the log starts or the
+// recovery points are kept is not one that keeps none: nothing that was deleted
+// comes back, and nothing that was durable is cut as the end of a crash.
+func TestUnreadableCheckpoints(t *testing.T) {
+	for _, name := range []string{checkpoint.LogStartFile, checkpoint.RecoveryPointFile} {
+		n := newNode(t)
+		n.start()
+		n.register()
+		n.create("t", 1)
+		n.stop()
+		denied := faultfs.Fail(os.ErrPermission)
+		n.fs = faultfs.Wrap(n.disk, faultfs.When(faultfs.Under("/data/"+name), denied))
+		if sum := n.start(); sum.Loaded != 0 || sum.Offline != 1 {
+			t.Errorf("%s: %+v, want one offline", name, sum)
+		}
+		if n.dirs.All()[0].Online() {
+			t.Errorf("%s: the directory passes for sound", name)
+		}
 	}
 }

@@ -118,12 +118,16 @@ func (m *ReplicaManager) scan() []*foundDir {
 			m.dirFailed(d, err)
 			continue
 		}
-		starts, err := d.readStarts(m.logger, m.keeper())
+		starts, err := d.readVital(checkpoint.LogStartFile, m.logger, m.keeper())
 		if err != nil {
 			m.dirFailed(d, err)
 			continue
 		}
-		recovery := d.readOffsets(checkpoint.RecoveryPointFile, m.logger, m.keeper())
+		recovery, err := d.readVital(checkpoint.RecoveryPointFile, m.logger, m.keeper())
+		if err != nil {
+			m.dirFailed(d, err)
+			continue
+		}
 		highWatermarks := d.readOffsets(checkpoint.HighWatermarkFile, m.logger, m.keeper())
 		cleaned := d.readOffsets(checkpoint.CleanerFile, m.logger, m.keeper())
 		d.files.recovery, d.files.starts, d.files.highWatermarks, d.files.cleaned = recovery, starts, highWatermarks, cleaned
