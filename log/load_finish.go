@@ -111,9 +111,8 @@ func (ld *loader) settleEpochs(from int) error {
 	} else {
 		ld.report.Rebuilt = append(ld.report.Rebuilt, checkpoint.EpochFile)
 		if from > 0 {
-			v := ld.viewOf(from)
 			var err error
-			if c, err = rebuildEpochs(v, v.start); err != nil {
+			if c, err = ld.rebuildEpochs(ld.viewOf(from)); err != nil {
 				return fmt.Errorf("rebuild epochs: %w", err)
 			}
 		}
@@ -466,13 +465,29 @@ func (ld *loader) belowStart() error {
 	return ld.startEmpty()
 }
 
-// rebuildEpochs is used where the epoch file can't be believed: every batch
-// header says its epoch.
-func rebuildEpochs(v *View, from model.Offset) (*epoch.Cache, error) {
+// rebuildEpochs is used where the epoch file can't be believed: every batch of v
+// says its own. A fall from one to the next is damage: no checksum covers an epoch,
+// and which of the two was changed can't be told. Without that the replica would
+// hold others to a history that never was.
+func (ld *loader) rebuildEpochs(v *View) (*epoch.Cache, error) {
 	c := &epoch.Cache{}
-	err := v.Batches(from, nil, func(b record.Batch) error {
+	last, fallen := model.NoEpoch, model.NoOffset
+	err := v.Batches(v.start, nil, func(b record.Batch) error {
+		if e := b.LeaderEpoch(); e >= 0 && e < last {
+			fallen = b.BaseOffset()
+			return fmt.Errorf("batch [%d, %d] of epoch %d after epoch %d", fallen, b.LastOffset(), e, last)
+		}
+		last = max(last, b.LeaderEpoch())
 		c.Assign(b.LeaderEpoch(), b.BaseOffset())
 		return nil
 	})
-	return c, err
+	if fallen < 0 {
+		return c, err
+	}
+	i := v.segmentFor(fallen)
+	pos, lerr := v.cutPosition(i, fallen)
+	if lerr != nil {
+		return nil, lerr
+	}
+	return nil, ld.damage(i, pos, fallen, err)
 }

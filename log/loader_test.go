@@ -500,6 +500,31 @@ func TestEpochFileFaults(t *testing.T) {
 	}
 }
 
+// An epoch that rot has raised in a batch below the recovery point is damage, in the
+// first batch of a segment, which a start looks at, as in any other, once all are.
+func TestRaisedEpochIsDamage(t *testing.T) {
+	for _, stop := range []log.Stop{log.StopClean, log.StopProcess, log.StopPower} {
+		for _, k := range []int{0, 3} {
+			r, _ := segmented(t)
+			r.must(r.l.Close(true))
+			path := r.file(8, ".log")
+			b := r.read(path)
+			pos := 0
+			for range k {
+				pos += int(record.SizeOf(b[pos:]))
+			}
+			b[pos+13] ^= 64
+			r.rewrite(path, b)
+			if k > 0 { // nobody looks there while the file agrees with the ends
+				r.must(r.mem.Remove(filepath.Join(testDir, checkpoint.EpochFile)))
+			}
+			if c := r.damaged(stop, 32); c.Segment != 8 || !c.BelowRecoveryPoint || c.Offset != model.Offset(8+k+1) || c.Pos == 0 {
+				t.Errorf("batch %d, %s: %+v", k, stop, c)
+			}
+		}
+	}
+}
+
 // The recovery point and the log's start come from files that may say anything.
 func TestStoredOffsets(t *testing.T) {
 	for _, stop := range []log.Stop{log.StopClean, log.StopProcess, log.StopPower} {

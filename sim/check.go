@@ -126,7 +126,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 		w.hash.add(uint64(m.id), uint64(s.Role), uint64(s.LeaderEpoch), uint64(s.LogEnd))
 	}
 	if s.Role == partition.Offline {
-		if s.Code == protocol.CodeKafkaStorageError && !r.excused() {
+		if s.Code == protocol.CodeKafkaStorageError && !r.excused() && !r.unmade() {
 			w.fail(0, "%v went offline on broker %d, whose disk is sound: %s", r.tp, m.id, s.Reason)
 		}
 		if len(w.machines) > 1 && s.Code == protocol.CodeKafkaStorageError {
@@ -171,6 +171,14 @@ func (r *replica) excused() bool {
 		m.fullLife == m.lives && r.host != nil && !r.online // loaded or made on a full disk
 }
 
+// unmade reports whether a replica never had a log and an unclean election has
+// chosen it all the same: what its broker's list of directories names is one from
+// before, which was set aside. None is made anew for who has a seat.
+func (r *replica) unmade() bool {
+	p := r.part
+	return r.life == 0 && r.had.end == 0 && p.pending && p.uncleanLeader == r.m.id
+}
+
 func (r *replica) checkNumbers(old, s *host.State) {
 	w, id := r.m.world, r.m.id
 	if s.LogStart > s.LastStable || s.LastStable > s.HighWatermark || s.HighWatermark > s.LogEnd {
@@ -202,7 +210,7 @@ func (r *replica) checkNumbers(old, s *host.State) {
 		return
 	}
 	epochOf := func(o int64) int32 { return int32(s.EpochFor(model.Offset(o))) }
-	if to := partedAt(r.recs, int64(s.LogStart), int64(s.LogEnd), epochOf); to < int64(old.LogEnd) {
+	if to := r.partedAt(int64(s.LogStart), int64(s.LogEnd), epochOf); to < int64(old.LogEnd) {
 		r.truncated(to)
 	}
 }

@@ -248,8 +248,13 @@ func TestCutAndGrownAgain(t *testing.T) {
 		{[]int32{2, 2, 2, 4, 4}, 0, 5, 5}, {[]int32{2, 2, 2, 4}, 0, 4, 4}, {[]int32{2, 2, 2, 5, 5, 5}, 0, 6, 3},
 		{[]int32{3, 3, 3, 3}, 0, 4, 1}, {[]int32{3, 3, 3, 3}, 2, 4, 2}, {[]int32{-1, -1, -1, 4, 5}, 0, 5, 5},
 	} {
-		if got := partedAt(recs, tc.start, tc.end, func(o int64) int32 { return tc.epochs[o] }); got != tc.want {
+		r := replica{recs: recs}
+		epochOf := func(o int64) int32 { return tc.epochs[o] }
+		if got := r.partedAt(tc.start, tc.end, epochOf); got != tc.want {
 			t.Errorf("epochs %v from %d: parted at %d, want %d", tc.epochs, tc.start, got, tc.want)
+		}
+		if r.rotten = true; r.partedAt(tc.start, tc.end, epochOf) != tc.end {
+			t.Errorf("epochs %v from %d: a spoilt epoch passes for a cut", tc.epochs, tc.start)
 		}
 	}
 }
@@ -324,5 +329,27 @@ func TestDeletedRecordsStayDeleted(t *testing.T) {
 			}()
 			r.keepsDeleted()
 		})
+	}
+}
+
+// A replica that never had a log is excused from having none only if an election
+// without a choice has named it, and nobody has led since.
+func TestUnmadeReplica(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*replica)
+		want   bool
+	}{
+		"as it is":             {func(*replica) {}, true},
+		"another was elected":  {func(r *replica) { r.part.uncleanLeader = 2 }, false},
+		"cleanly":              {func(r *replica) { r.part.pending = false }, false},
+		"it was loaded before": {func(r *replica) { r.life = 1 }, false},
+		"it had records":       {func(r *replica) { r.had.end = 1 }, false},
+	} {
+		w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+		r := w.machines[0].replica(w.h.part(model.TopicIDPartition{}, model.TopicPartition{Topic: "d0"}))
+		r.part.pending, r.part.uncleanLeader = true, 1
+		if c.change(r); r.unmade() != c.want {
+			t.Errorf("%s: unmade %v", name, r.unmade())
+		}
 	}
 }

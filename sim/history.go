@@ -81,8 +81,9 @@ type part struct {
 	// uncleanEpoch is the leader epoch of the last election that may have lost
 	// records, -1 if there was none; pending until its leader, or a later one,
 	// was seen.
-	uncleanEpoch int32
-	pending      bool
+	uncleanEpoch  int32
+	uncleanLeader model.BrokerID // who was elected then, NoLeader if that is not known
+	pending       bool
 }
 
 // began notes where a replica's log starts.
@@ -212,7 +213,7 @@ func (h *history) part(id model.TopicIDPartition, tp model.TopicPartition) *part
 		if h.parts == nil {
 			h.parts = make(map[model.TopicIDPartition]*part)
 		}
-		p = &part{id: id, tp: tp, placed: make(map[place]uint64), reigns: make(map[int32]reign), ackedAt: make(map[int32]int64), uncleanEpoch: -1}
+		p = &part{id: id, tp: tp, placed: make(map[place]uint64), reigns: make(map[int32]reign), ackedAt: make(map[int32]int64), uncleanEpoch: -1, uncleanLeader: model.NoLeader}
 		h.parts[id] = p
 		h.order = append(h.order, p)
 	}
@@ -375,10 +376,11 @@ func (r *replica) cut(end int64) {
 
 // partedAt returns where a log was cut that has ended at end since, end if it was
 // not. It may have grown again in the same event, under a leader of a later epoch:
-// then what is at an offset is of another epoch than what was there.
-func partedAt(recs []rec, start, end int64, epochOf func(offset int64) int32) int64 {
-	for o := start; o < min(end, int64(len(recs))); o++ {
-		if e := epochOf(o); recs[o].id != 0 && recs[o].epoch >= 0 && e >= 0 && e != recs[o].epoch {
+// then what is at an offset is of another epoch than what was there. Where a batch
+// was spoilt the epoch may be what has changed, and says nothing.
+func (r *replica) partedAt(start, end int64, epochOf func(offset int64) int32) int64 {
+	for o := start; o < min(end, int64(len(r.recs))) && !r.rotten; o++ {
+		if e, at := epochOf(o), r.recs[o]; at.id != 0 && at.epoch >= 0 && e >= 0 && e != at.epoch {
 			return o
 		}
 	}

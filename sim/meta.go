@@ -223,7 +223,7 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 	if reg.Leader == model.NoLeader && reg.LeaderEpoch > was.LeaderEpoch+1 && (p.mayLose(w, old) || p.mayLose(w, img)) {
 		// In the same entry someone may have been elected who lacked records, and
 		// have left again.
-		p.uncleanEpoch, p.pending = int32(reg.LeaderEpoch), true
+		p.uncleanEpoch, p.uncleanLeader, p.pending = int32(reg.LeaderEpoch), model.NoLeader, true
 	}
 	if reg.Leader == model.NoLeader || reg.LeaderEpoch == was.LeaderEpoch {
 		return
@@ -239,7 +239,7 @@ func (t *meta) election(p *part, was, reg *metadata.PartitionRegistration, old, 
 	default:
 		w.fail(9, "%v: broker %d leads epoch %d; the ISR was %v, the ELR %v, and another of them had lost nothing", p.tp, reg.Leader, reg.LeaderEpoch, was.ISR, was.ELR)
 	}
-	p.uncleanEpoch, p.pending = int32(reg.LeaderEpoch), true
+	p.uncleanEpoch, p.uncleanLeader, p.pending = int32(reg.LeaderEpoch), reg.Leader, true
 	if r != nil && !r.dark {
 		r.tainted = false
 	}

@@ -296,6 +296,9 @@ func (w *World) unsettled() string {
 	}
 	img := w.image()
 	for _, m := range w.machines {
+		if m.node.broker.Image().At().Offset < img.At().Offset {
+			return "broker " + utoa(uint64(m.id)) + " has not heard of the newest metadata"
+		}
 		for _, hosted := range m.node.hosted {
 			r := m.node.seen[hosted]
 			if r == nil || r.hurt || r.part.gone {
@@ -309,6 +312,8 @@ func (w *World) unsettled() string {
 			switch {
 			case reg.Leader == m.id && !r.leads():
 				return r.tp.String() + " is " + s.Role.String() + " on its leader: " + s.Reason
+			case reg.Leader == m.id && r.unheard != nil:
+				return r.tp.String() + " has not heard of its min.insync.replicas"
 			case reg.Leader == model.NoLeader && r.part.maimed: // nobody may be elected
 			case reg.Leader == model.NoLeader:
 				return r.tp.String() + " has no leader"

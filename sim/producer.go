@@ -37,6 +37,9 @@ type lane struct {
 	known    bool // a batch of this producer and epoch was acknowledged
 	resend   bool // send all again, once nothing is in flight
 	era      int  // when its first batch was begun
+	// passed are the first records of batches that were not acknowledged, but were
+	// found in a log: nothing behind them was acknowledged since.
+	passed []uint64
 	// takers are the incarnations that acknowledged batches of it: more than one
 	// while a leader has not heard of the next.
 	takers []*node
@@ -64,6 +67,9 @@ type batch struct {
 	settled bool // acknowledged or given up; still in lane.batches behind others
 	// outdated: the last answer came from one that doesn't lead any more, or yet.
 	outdated bool
+	// lacking: who gave the last answer has a log without one of lane.passed, which a
+	// new leader has cut: it was never committed.
+	lacking bool
 }
 
 // unresolvedMax is how many batches of one partition may be under way. Source:
@@ -213,7 +219,10 @@ func (p *producer) send(c *conn, l *lane, b *batch) {
 	pid, epoch := p.pid, p.epoch
 	p.watch(c, &answered)
 	c.send(req, version,
-		func(resp kmsg.Response) { c.node.acknowledged(l.to, b, p.acks, onlyPart(resp)) },
+		func(resp kmsg.Response) {
+			c.node.acknowledged(l.to, b, p.acks, onlyPart(resp))
+			b.lacking = onlyPart(resp).ErrorCode == protocol.CodeOutOfOrderSequenceNumber && c.node.lacks(l)
+		},
 		func(resp kmsg.Response, err error) {
 			answered = true
 			l.inFlight--
@@ -283,6 +292,29 @@ func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResp
 	w.lastAck = w.sim.Now()
 }
 
+// lacks reports whether a node's log of a lane's partition is without one of the
+// batches that were passed over.
+func (n *node) lacks(l *lane) bool {
+	r := n.partOf(l.to.topic, l.to.id, l.to.partition)
+	return r != nil && r.state != nil && r.state.View != nil && r.without(l.passed, int64(r.state.LogStart))
+}
+
+// without reports whether one of some records is not in a replica's files from an
+// offset on, and was not shown to anybody either.
+func (r *replica) without(ids []uint64, from int64) bool {
+	left := slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return r.m.world.h.payload(id).part == r.part })
+	if len(left) == 0 {
+		return false
+	}
+	_, _ = r.scan(r.m.disk, from, func(b *fileBatch) error {
+		return b.each(func(g gotRecord) error {
+			left = slices.DeleteFunc(left, func(id uint64) bool { return id == g.id })
+			return nil
+		})
+	})
+	return len(left) > 0
+}
+
 // outdated reports whether a node leads a target in another epoch than the newest
 // metadata says, or not at all.
 func (n *node) outdated(to target) bool {
@@ -309,7 +341,7 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 	w := p.world
 	switch q.ErrorCode {
 	case protocol.CodeNone, protocol.CodeDuplicateSequenceNumber:
-		l.known = true
+		l.known, l.passed = true, nil
 		l.took(by)
 		p.settle(l, b)
 	case protocol.CodeOutOfOrderSequenceNumber:
@@ -323,10 +355,12 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 			// It is there, and what a start remembers of a producer is its last
 			// batch only.
 			w.counts.duplicates++
+			l.passed = append(l.passed, b.recs[0].id)
 			p.settle(l, b)
 			return
 		case part != nil && b.era != w.era && w.h.unseen(part):
 			// It may have been there, and another behind it.
+		case b.lacking: // nor was that one acknowledged
 		case part != nil && !part.lost && !w.anyHit(part) && (p.acks == -1 || l.era == w.era && l.whole(by)):
 			w.fail(7, "%v: producer %d epoch %d sequence %d is out of order, and nothing was lost", part.tp, p.pid, p.epoch, b.seq)
 		}
