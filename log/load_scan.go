@@ -238,6 +238,9 @@ func (ss *segmentScan) verdict(b record.Batch, bad *badBatch) (stop bool, err er
 	// A whole batch of below the recovery point, behind one of above, is no torn
 	// write: the base offset of either, which no checksum covers, was changed.
 	durable := bad.Sound && b.BaseOffset() < ld.o.RecoveryPoint && !ss.tornOffset(b)
+	// So it is where the last epoch below the recovery point is one that this batch
+	// falls behind.
+	durable = durable || bad.Sound && ss.expected == ld.o.RecoveryPoint && b.LeaderEpoch() >= 0 && b.LeaderEpoch() < ss.epoch
 	if ss.trusted || durable || ss.expected < ld.o.RecoveryPoint {
 		return false, ld.damage(ss.i, bad.Pos, ss.expected, bad)
 	}

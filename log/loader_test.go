@@ -525,6 +525,24 @@ func TestRaisedEpochIsDamage(t *testing.T) {
 	}
 }
 
+// The last batch below the recovery point may have it too: what comes behind is not
+// the end of a crash for having a lower one.
+func TestRaisedEpochBeforeTheRecoveryPointIsDamage(t *testing.T) {
+	for _, stop := range []log.Stop{log.StopProcess, log.StopPower} {
+		r := newRig(t)
+		r.start(log.StopClean, 0)
+		r.append(logtest.Batches(0, 3, 2))
+		r.must(r.l.Close(false))
+		path := r.file(0, ".log")
+		b := r.read(path)
+		b[12] ^= 1
+		r.rewrite(path, b)
+		if d := r.damaged(stop, 1); d.Offset != 1 {
+			t.Errorf("%s: %+v", stop, d)
+		}
+	}
+}
+
 // The recovery point and the log's start come from files that may say anything.
 func TestStoredOffsets(t *testing.T) {
 	for _, stop := range []log.Stop{log.StopClean, log.StopProcess, log.StopPower} {

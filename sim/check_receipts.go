@@ -51,8 +51,13 @@ func (m *machine) receipts() (list []fileReceipt) {
 // where they say. What DeleteRecords took away needs none.
 func (r *replica) receipted(to, end int64) {
 	m, w := r.m, r.m.world
-	excused := m.keptHit > 0 && m.keptHit >= m.lives-1 || m.fullLife > 0 && m.fullLife >= m.lives-1
+	since := func(life int) bool { return m.keptHit > 0 && m.keptHit >= life || m.fullLife > 0 && m.fullLife >= life }
+	// What was kept before this cut may have given way to a full disk ever since the
+	// replica was last looked at.
+	excused, earlier := since(m.lives-1), since(r.receiptLife)
+	r.receiptLife = m.lives
 	named, mark := max(to, r.part.maxStart), r.receiptMark
+	names := make(map[int64]bool)
 	list := m.receipts()
 	for again := true; again; {
 		again = false
@@ -62,12 +67,12 @@ func (r *replica) receipted(to, end int64) {
 			}
 			r.receiptMark = max(r.receiptMark, x.ID)
 			if x.Start <= named && x.End > named {
-				named, again = x.End, true
+				named, again, names[x.ID] = x.End, true, true
 			}
 		}
 	}
 	for _, x := range list {
-		if x.ID > mark && x.Kept != "" && !excused {
+		if x.ID > mark && x.Kept != "" && !excused && (names[x.ID] || !earlier) {
 			if err := m.holds(&x); err != nil {
 				w.fail(4, "%v: receipt %d of broker %d: %v", r.tp, x.ID, m.id, err)
 			}

@@ -44,3 +44,36 @@ func TestWhatReceiptsName(t *testing.T) {
 		}
 	}
 }
+
+// Kept bytes may have given way to a full disk since a replica was last looked at,
+// but for those of the cut that is looked at.
+func TestKeptBytesGiveWay(t *testing.T) {
+	id := model.TopicIDPartition{TopicID: model.TopicID{7}}
+	for _, tc := range []struct {
+		full, looked int // the lives in which the disk was full, and the replica last looked at
+		older, newer string
+		want         bool
+	}{
+		{0, 0, "", "", true}, {0, 0, "gone", "", false}, {2, 1, "gone", "", true}, {2, 3, "gone", "", false},
+		{2, 1, "gone", "gone", false}, {5, 4, "gone", "gone", true},
+	} {
+		w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+		m := w.machines[0]
+		m.lives, m.fullLife = 6, tc.full
+		r := m.replica(w.h.part(id, model.TopicPartition{Topic: "d0"}))
+		r.receiptLife = tc.looked
+		line := func(n, start, end int64, kept string) string {
+			return fmt.Sprintf(`{"id":%d,"topicId":%q,"partition":0,"start":%d,"end":%d,"kept":%q,"parts":[{"name":"a"}]}`+"\n", n, id.TopicID.String(), start, end, kept)
+		}
+		if err := m.disk.MkdirAll(keptDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := vfs.WriteFileAtomic(m.disk, keptDir+"/receipts-1", []byte(line(1, 20, 30, tc.older)+line(2, 0, 9, tc.newer))); err != nil {
+			t.Fatal(err)
+		}
+		w.guarded(func() { r.receipted(0, 9) })
+		if got := w.failure == nil; got != tc.want {
+			t.Errorf("%+v: %v", tc, w.failure)
+		}
+	}
+}

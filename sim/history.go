@@ -160,8 +160,10 @@ type replica struct {
 	cutting bool
 	// cutShort: the process ended with a cut under way, or done and not looked at.
 	cutShort bool
-	// receiptMark is the newest receipt that was looked at when it was last cut.
+	// receiptMark is the newest receipt that was looked at when it was last cut, which
+	// was in the incarnation receiptLife, 0 if it never was.
 	receiptMark int64
+	receiptLife int
 	// seams are where the log was cut: it goes on in a new file there, though the
 	// last batch that was left may end below.
 	seams []int64
