@@ -172,6 +172,9 @@ func (b *Broker) Start(ctx context.Context) error {
 	if err := b.openPages(ctx); err != nil {
 		return errors.Join(err, b.Stop(ctx))
 	}
+	if b.config.Roles.Controller {
+		b.spendReserve()
+	}
 	ready := make(chan error, 1)
 	if err := b.Boot(func(err error) { ready <- err }); err != nil {
 		return errors.Join(err, b.Stop(ctx))
@@ -185,6 +188,9 @@ func (b *Broker) Start(ctx context.Context) error {
 		return b.Stop(ctx) // says why
 	case <-ctx.Done():
 		return errors.Join(ctx.Err(), b.Stop(context.WithoutCancel(ctx)))
+	}
+	if b.config.Roles.Controller {
+		b.keepReserve()
 	}
 	b.serve(false)
 	return nil

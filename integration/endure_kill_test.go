@@ -59,7 +59,7 @@ func (e *endurance) trim() {
 }
 
 // tally counts what was done and what brokers said of it.
-type tally struct{ kills, amidStart, amidStop, stops, cuts, errors, warnings int }
+type tally struct{ kills, amidStart, amidStop, stops, lateStops, pauses, cuts, errors, warnings int }
 
 // words counts what a process said that ended.
 func (y *tally) words(t *testing.T, m *member) {
@@ -182,6 +182,7 @@ func TestEndureKills(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := enduring(t, enduranceSpec{three: tt.three, keep: time.Duration(rounds(2, 5)) * time.Second})
+			e.goes = true
 			e.flows()
 			var y tally
 			for i := 0; y.kills < tt.kills; i++ {
