@@ -64,11 +64,12 @@ func (m *member) poll(count int, d time.Duration) {
 }
 
 // rebalancing reports whether a client refuses something because its group
-// rebalances. Apache Kafka answers so the joins and syncs that wait when a group
-// becomes one of the other protocol, and librdkafka tells its user that a join
-// failed.
+// rebalances, or because it was not heard of in time and has to join again. Apache
+// Kafka answers so the joins and syncs that wait when a group becomes one of the
+// other protocol, and librdkafka tells its user that a join failed.
 func rebalancing(refusal string) bool {
-	return strings.Contains(strings.ReplaceAll(strings.ToLower(refusal), "_", ""), "rebalanceinprogress")
+	words := strings.ReplaceAll(strings.ToLower(refusal), "_", "")
+	return strings.Contains(words, "rebalanceinprogress") || strings.Contains(words, "assignmentlost")
 }
 
 func (m *member) commit() {

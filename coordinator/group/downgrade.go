@@ -52,7 +52,8 @@ func (m *Machine) downgrade(g *group, joins *member, replaced string, rebalance 
 		var has assign.Set
 		switch cm := cg.Member(mem.id); {
 		case mem == joins:
-			has = cg.Target(replaced)
+			// Of what the one before it was to have, others may be reading some.
+			has = cg.Member(replaced).Assigned
 		case rebalance:
 			// What it may be reading, not what it was to have: should the group be
 			// upgraded again before it has joined, nobody else is given that.

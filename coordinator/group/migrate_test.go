@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark/tidemark/coordinator"
 	"github.com/tidemark/tidemark/coordinator/group/consumer"
+	"github.com/tidemark/tidemark/internal/model"
 )
 
 // changer is a consumer that changes its protocol, as rolling upgrades and
@@ -37,7 +38,7 @@ func newChangers(seed uint64) *changers {
 	cfg := defaultConfig()
 	s := &changers{fleet: &fleet{
 		w: newWorld(cfg), rng: rng, pending: make(map[*coordinator.Call]func(*coordinator.Call)),
-		asked: make(map[*coordinator.Call]bool), owners: make(map[string]string),
+		asked: make(map[*coordinator.Call]model.Instant), owners: make(map[string]string), rebalance: someRebalance(rng),
 	}}
 	s.w.seed = seed << 20
 	eager := rng.IntN(2) == 0
@@ -90,7 +91,7 @@ func (s *changers) change(c *changer) {
 func (s *changers) beatRequest(c *changer) *kmsg.ConsumerGroupHeartbeatRequest {
 	r := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	r.Group, r.MemberID, r.MemberEpoch, r.InstanceID = "g", c.id, c.epoch, c.instance
-	r.RebalanceTimeoutMillis, r.SubscribedTopicNames = 15_000, []string{"t"}
+	r.RebalanceTimeoutMillis, r.SubscribedTopicNames = int32(s.rebalance/ms), []string{"t"}
 	t, _ := s.w.cfg.Topics().Topic("t")
 	r.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
 	if len(c.reads) > 0 {
@@ -136,7 +137,7 @@ func (s *changers) join(c *changer) {
 	}
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.MemberID, req.InstanceID = c.id, c.instance
-	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = 10_000, 15_000, consumerType
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = 10_000, int32(s.rebalance/ms), consumerType
 	m := kmsg.NewConsumerMemberMetadata()
 	m.Version, m.Topics = 1, []string{"t"}
 	if len(c.reads) > 0 {
@@ -338,9 +339,8 @@ func (s *changers) step() {
 // calm lets everybody go on until all partitions are read, in a group of the kind
 // that its members make it.
 func (s *changers) calm() {
-	s.w.held, s.w.refuse = false, 0
-	s.settle()
-	for range 400 {
+	s.heal()
+	for range 120 {
 		for _, c := range s.all {
 			s.proceed(c)
 			s.exclusive()
@@ -354,7 +354,7 @@ func (s *changers) calm() {
 	for _, c := range s.all {
 		said += fmt.Sprintf("; %s consumer=%v id=%s state=%d reads=%v", c.name, c.consumer, s.w.name(c.id), c.state, c.reads)
 	}
-	s.fail("after 200 quiet seconds: %s", said)
+	s.fail("after 60 quiet seconds: %s", said)
 }
 
 func (s *changers) calmed() bool {
@@ -404,7 +404,7 @@ func runChangers(seed uint64) error {
 // two readers, none is without one in the end, and the group is of the kind that
 // its members are.
 func TestChangeOfProtocol(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(1200) {
 		if err := runChangers(seed); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

@@ -46,7 +46,7 @@ func (m *Machine) consumerHeartbeat(now model.Now, c *coordinator.Call, req *kms
 		out.Answer(c, heartbeatError(code, why))
 		return
 	}
-	g, before, made, why := m.consumerGroup(c.Key, req.MemberEpoch, out)
+	g, before, made, why := m.consumerGroup(now, c.Key, req.MemberEpoch, out)
 	if why != "" {
 		out.Answer(c, heartbeatError(codeGroupIDNotFound, why))
 		return
@@ -83,7 +83,7 @@ func (m *Machine) consumerHeartbeat(now model.Now, c *coordinator.Call, req *kms
 
 // consumerGroup returns the group that a heartbeat is for, as it is or as it would
 // come to be: made are the records for that. why says why there is none.
-func (m *Machine) consumerGroup(id string, epoch int32, out *coordinator.Out) (g *group, cg *consumer.Group, made []coordinator.Record, why string) {
+func (m *Machine) consumerGroup(now model.Now, id string, epoch int32, out *coordinator.Out) (g *group, cg *consumer.Group, made []coordinator.Record, why string) {
 	g = m.groups[id]
 	switch {
 	case g != nil && g.consumer != nil:
@@ -96,7 +96,7 @@ func (m *Machine) consumerGroup(id string, epoch int32, out *coordinator.Out) (g
 	g = m.get(id)
 	if len(g.classic.members) > 0 {
 		if why = m.refusesUpgrade(g); why == "" {
-			cg, made, why = m.upgraded(g, out)
+			cg, made, why = m.upgraded(now, g, out)
 		}
 		if why != "" {
 			return nil, nil, nil, why

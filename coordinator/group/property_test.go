@@ -44,7 +44,10 @@ type fleet struct {
 	rng     *rand.Rand
 	all     []*reader
 	pending map[*coordinator.Call]func(c *coordinator.Call)
-	asked   map[*coordinator.Call]bool
+	// asked is since when a call waits.
+	asked map[*coordinator.Call]model.Instant
+	// rebalance is the members' rebalance timeout.
+	rebalance model.Instant
 	// owners is who was given a partition in a generation: a member's instance,
 	// or its id.
 	owners map[string]string
@@ -62,7 +65,7 @@ func newFleet(seed uint64) *fleet {
 	cfg.SizeMax = 3 + rng.IntN(20)
 	f := &fleet{
 		w: newWorld(cfg), rng: rng, pending: make(map[*coordinator.Call]func(*coordinator.Call)),
-		asked: make(map[*coordinator.Call]bool), owners: make(map[string]string),
+		asked: make(map[*coordinator.Call]model.Instant), owners: make(map[string]string), rebalance: someRebalance(rng),
 	}
 	f.w.seed = seed << 20
 	for i := range 2 + rng.IntN(5) {
@@ -75,6 +78,12 @@ func newFleet(seed uint64) *fleet {
 	return f
 }
 
+// someRebalance is a rebalance timeout, in whose time a member that hangs is
+// given up by its session, or in which it is not: consumers' own default is minutes.
+func someRebalance(rng *rand.Rand) model.Instant {
+	return []model.Instant{15_000 * ms, 300_000 * ms}[rng.IntN(2)]
+}
+
 func (f *fleet) fail(format string, args ...any) {
 	if f.err == nil {
 		f.err = fmt.Errorf(format, args...)
@@ -85,7 +94,7 @@ func (f *fleet) fail(format string, args ...any) {
 func (f *fleet) send(version int16, client string, request any, done func(*coordinator.Call)) {
 	c := &coordinator.Call{Key: "g", Version: version, ClientID: client, ClientHost: "/h", Request: request}
 	f.pending[c] = done
-	f.asked[c] = true
+	f.asked[c] = f.w.now.Mono
 	f.w.rt.Call(f.w.now, c, &f.w.out)
 	f.settle()
 }
@@ -96,7 +105,7 @@ func (f *fleet) settle() {
 		answers := append([]*coordinator.Call(nil), f.w.out.Answers...)
 		f.w.out.Answers = f.w.out.Answers[:0]
 		for _, c := range answers {
-			if !f.asked[c] {
+			if _, waits := f.asked[c]; !waits {
 				f.fail("an answer that nobody waits for")
 				continue
 			}
@@ -164,7 +173,7 @@ func (c *reader) crash() {
 func (f *fleet) join(c *reader) {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.MemberID, req.InstanceID = c.id, c.instance
-	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = 10_000, 15_000, consumerType
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = 10_000, int32(f.rebalance/ms), consumerType
 	p := kmsg.NewJoinGroupRequestProtocol()
 	m := kmsg.NewConsumerMemberMetadata()
 	m.Topics = []string{"t"}
@@ -439,14 +448,27 @@ func (f *fleet) pass(d model.Instant) {
 	}
 	f.w.now.Wall += model.Timestamp((until - f.w.now.Mono) / ms)
 	f.w.now.Mono = until
+	f.prompt()
+}
+
+// prompt: nobody waits for longer than a phase of a rebalance may last, and the
+// write at its end.
+func (f *fleet) prompt() {
+	if f.w.held {
+		return // who waits for a write waits for its end, which is to come
+	}
+	for c, since := range f.asked { // order-free: any will do
+		if waits := f.w.now.Mono - since; waits > f.rebalance+f.w.cfg.InitialDelay+f.w.cfg.CommitTimeout+5_000*ms {
+			f.fail("a %T has waited for %d ms", c.Request, waits/ms)
+		}
+	}
 }
 
 // calm heals everything and lets the consumers go on: they end in one
 // generation, which gives every partition to somebody.
 func (f *fleet) calm() {
-	f.w.held, f.w.refuse = false, 0
-	f.settle()
-	for range 400 {
+	f.heal()
+	for range 120 {
 		for _, c := range f.all {
 			f.proceed(c)
 		}
@@ -455,7 +477,18 @@ func (f *fleet) calm() {
 			return
 		}
 	}
-	f.fail("the group is %s after 200 quiet seconds", strings.TrimSpace(f.w.state()))
+	f.fail("the group is %s after 60 quiet seconds", strings.TrimSpace(f.w.state()))
+}
+
+// heal ends all faults: what is in the log is committed.
+func (f *fleet) heal() {
+	f.w.held, f.w.refuse = false, 0
+	f.settle()
+	if end := model.Offset(len(f.w.records)); f.w.high < end {
+		f.w.high = end
+		f.w.rt.Committed(f.w.now, end, &f.w.out)
+		f.settle()
+	}
 }
 
 func (f *fleet) calmed() bool {

@@ -40,8 +40,9 @@ func cannotUpgrade(g *group, why string) string {
 // upgraded is the consumer group that a classic one becomes with its members, and
 // the records that make it so; why says why it can't be. What members waited for
 // is answered REBALANCE_IN_PROGRESS: they join again, and are served from within
-// the consumer group. The group itself changes with its records.
-func (m *Machine) upgraded(g *group, out *coordinator.Out) (cg *consumer.Group, records []coordinator.Record, why string) {
+// the consumer group. The group itself changes with its records. Until then, and
+// for good if they can't be written, the sessions of those who no longer wait run.
+func (m *Machine) upgraded(now model.Now, g *group, out *coordinator.Out) (cg *consumer.Group, records []coordinator.Record, why string) {
 	c := g.classic
 	members := make([]consumer.Member, 0, len(c.members))
 	claims := make([]assign.Set, 0, len(c.members))
@@ -54,10 +55,14 @@ func (m *Machine) upgraded(g *group, out *coordinator.Out) (cg *consumer.Group, 
 	}
 	addClaims(members, claims)
 	for _, mem := range c.members {
+		if mem.joining == nil && mem.syncing == nil {
+			continue
+		}
 		if mem.joining != nil {
 			c.answerJoin(mem, joinError(mem.joining, mem.id, codeRebalanceInProgress), out)
 		}
 		answerSync(mem, codeRebalanceInProgress, nil, nil, nil, out)
+		m.armSession(mem, now, mem.sessionTimeout)
 	}
 	cg, records = consumer.Adopt(g.id, c.generation, members, m.cfg.Topics())
 	return cg, append([]coordinator.Record{groupTombstone(g.id)}, records...), ""
