@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/tidemark/tidemark/compat/proc"
@@ -16,6 +17,9 @@ import (
 
 // patience is how long a driver may take for one operation.
 const patience = 60 * time.Second
+
+// dumping is how long one that took longer has to say where it is.
+const dumping = 2 * time.Second
 
 // Driver is a running client. Its methods are for one goroutine.
 type Driver struct {
@@ -161,9 +165,12 @@ func (d *Driver) Do(r Request) (Answer, error) {
 	if _, err := d.in.Write(append(line, '\n')); err != nil {
 		return a, d.broken(r, err)
 	}
-	// A driver that hangs is ended, which ends the reading.
-	watch := time.AfterFunc(patience, func() { _ = d.cmd.Process.Kill() })
+	// A driver that hangs is ended, which ends the reading. It says first where it
+	// is, if it can.
+	watch := time.AfterFunc(patience, func() { _ = d.cmd.Process.Signal(syscall.SIGQUIT) })
 	defer watch.Stop()
+	end := time.AfterFunc(patience+dumping, func() { _ = d.cmd.Process.Kill() })
+	defer end.Stop()
 	line, err = d.out.ReadBytes('\n')
 	if err != nil {
 		return a, d.broken(r, err)
@@ -175,7 +182,7 @@ func (d *Driver) Do(r Request) (Answer, error) {
 }
 
 func (d *Driver) broken(r Request, err error) error {
-	return fmt.Errorf("%s, %s: %w: %v\n%s", d.client.Name, r.Op, ErrSilent, err, proc.Tail(d.stderr.String(), 20))
+	return fmt.Errorf("%s, %s: %w: %v\n%s", d.client.Name, r.Op, ErrSilent, err, proc.Tail(d.stderr.String(), 60))
 }
 
 // Stderr is what the client printed besides.

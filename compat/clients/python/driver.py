@@ -1,7 +1,9 @@
 """What the Python drivers share: one JSON object a line in, one a line out."""
 
 import base64
+import faulthandler
 import json
+import signal
 import sys
 import traceback
 
@@ -28,7 +30,9 @@ def record(partition, offset, timestamp, key, value, headers):
 
 
 def serve(ops):
-    """Answers each line with what the operation of its name returns."""
+    """Answers each line with what the operation of its name returns. On SIGQUIT it says where its threads are, and ends."""
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGQUIT, chain=True)
     for line in sys.stdin:
         request = json.loads(line)
         try:
