@@ -107,7 +107,7 @@ func settle(b *bench, what string, ms []*member, shares ...int) {
 		}
 		slices.Sort(all)
 		return fits && len(slices.Compact(all)) == len(all)
-	})
+	}, func() string { return standing(b, ms) })
 }
 
 func groupResume(protocol string) func(b *bench) {
