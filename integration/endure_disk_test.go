@@ -71,6 +71,7 @@ func fullDisk(t *testing.T) (said string) {
 	defer func() { cl.Close() }()
 	var y tally
 	e.fillsUp(cl, tp{"probe", 0})
+	e.full = true
 
 	// What needs no room goes on; what needs a little may have to wait.
 	e.check(true)
@@ -109,6 +110,7 @@ func fullDisk(t *testing.T) (said string) {
 		t.Fatal(err)
 	}
 	freed := time.Now()
+	e.full = false
 	e.flows()
 	back := time.Since(freed)
 	for !e.drop("goes") {

@@ -27,6 +27,7 @@ type endurance struct {
 	rng    *rand.Rand // of whoever does harm
 	seed   uint64
 	trails []*trail
+	full   bool // the disk has no room
 	goes   bool // retention and compaction must have taken something in the end
 
 	stop     chan struct{}
