@@ -150,7 +150,8 @@ func (p *Partition) followedStart(f *Fetched, w Written, out *Output) {
 //
 // A cut at the leader's log start leaves only what nobody can compare: it goes too,
 // and with it what it says of producers, which would pass for an answer to records
-// that were never committed.
+// that were never committed. One in the ISR has nothing else there than its leader,
+// but the metadata that says so to a follower may be older than the answer.
 func (p *Partition) cutDiverging(f *Fetched, out *Output) {
 	cut := p.plog.Epochs().CutFor(f.Diverging, f.Asked.Offset, p.mark.LogEnd)
 	if mutant.On("part-no-kip279") {
