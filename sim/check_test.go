@@ -168,6 +168,30 @@ func TestHistoryKnowsWhatNobodySaw(t *testing.T) {
 	}
 }
 
+// A record that DeleteRecords took away, and that a leader took again, is at another
+// place than before.
+func TestRecordTakenAgain(t *testing.T) {
+	for _, tc := range []struct {
+		was, start, at int64
+		shown, want    bool
+	}{
+		{4, 5, 7, false, true}, {4, 4, 7, false, false}, {4, 5, 4, false, false}, {4, 5, 7, true, true}, {4, 4, 7, true, false}, {4, 5, 4, true, false},
+	} {
+		w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+		p := w.h.part(model.TopicIDPartition{Partition: 1}, model.TopicPartition{Topic: "d0", Partition: 1})
+		id := w.h.newPayload("d0", 1, true)
+		if tc.shown {
+			w.h.shown(p, 1, tc.was, id, 5, "a fetch")
+		} else {
+			w.h.holds(w.machines[1].replica(p), 1, tc.was, id, 5, "a look")
+		}
+		p.maxStart = tc.start
+		if got := w.h.retaken(p, id, tc.at); got != tc.want {
+			t.Errorf("%+v: taken again %v", tc, got)
+		}
+	}
+}
+
 // A record is there as long as one replica has it, wherever another had it last.
 func TestHistoryFindsARecordOnAnyReplica(t *testing.T) {
 	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)

@@ -314,6 +314,24 @@ func (h *history) has(p *part, id uint64) bool {
 	})
 }
 
+// retaken reports whether a record that is at an offset now has been at another one,
+// which DeleteRecords has taken away.
+func (h *history) retaken(p *part, id uint64, offset int64) bool {
+	pl := h.payload(id)
+	if pl.part == p && pl.offset != offset && pl.offset < p.maxStart {
+		return true
+	}
+	return slices.ContainsFunc(h.world.machines, func(m *machine) bool {
+		r := m.find(p)
+		if r == nil {
+			return false
+		}
+		gone := r.recs[:min(p.maxStart, int64(len(r.recs)))]
+		at := slices.IndexFunc(gone, func(at rec) bool { return at.id == id })
+		return at >= 0 && int64(at) != offset
+	})
+}
+
 // unseen reports whether DeleteRecords has taken records of a partition away that
 // nobody had looked at: any record may have been one of them.
 func (h *history) unseen(p *part) bool {

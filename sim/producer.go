@@ -40,6 +40,8 @@ type lane struct {
 	// passed are the first records of batches that were not acknowledged, but were
 	// found in a log: nothing behind them was acknowledged since.
 	passed []uint64
+	// retaken: the batch that was acknowledged last was, see batch.retaken.
+	retaken bool
 	// takers are the incarnations that acknowledged batches of it: more than one
 	// while a leader has not heard of the next.
 	takers []*node
@@ -70,6 +72,9 @@ type batch struct {
 	// lacking: who gave the last answer has a log without one of lane.passed, which a
 	// new leader has cut: it was never committed.
 	lacking bool
+	// retaken: it was acknowledged at another place than where it had been before
+	// DeleteRecords took it away: its leader knows no batch that came after it then.
+	retaken bool
 }
 
 // unresolvedMax is how many batches of one partition may be under way. Source:
@@ -255,6 +260,7 @@ func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResp
 	if r == nil {
 		return // deleted meanwhile
 	}
+	b.retaken = w.h.retaken(r.part, b.recs[0].id, q.BaseOffset)
 	end := q.BaseOffset + int64(len(b.recs))
 	if q.BaseOffset < 0 {
 		w.fail(15, "%v: an acknowledgement at offset %d", r.tp, q.BaseOffset)
@@ -341,7 +347,7 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 	w := p.world
 	switch q.ErrorCode {
 	case protocol.CodeNone, protocol.CodeDuplicateSequenceNumber:
-		l.known, l.passed = true, nil
+		l.known, l.passed, l.retaken = true, nil, b.retaken
 		l.took(by)
 		p.settle(l, b)
 	case protocol.CodeOutOfOrderSequenceNumber:
@@ -360,7 +366,8 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 			return
 		case part != nil && b.era != w.era && w.h.unseen(part):
 			// It may have been there, and another behind it.
-		case b.lacking: // nor was that one acknowledged
+		case b.lacking: // one before it, which was not acknowledged either
+		case l.retaken: // and one that was acknowledged before that is not sent again
 		case part != nil && !part.lost && !w.anyHit(part) && (p.acks == -1 || l.era == w.era && l.whole(by)):
 			w.fail(7, "%v: producer %d epoch %d sequence %d is out of order, and nothing was lost", part.tp, p.pid, p.epoch, b.seq)
 		}
