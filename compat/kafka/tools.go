@@ -36,6 +36,7 @@ const (
 	VerifiableProducer Tool = "kafka-verifiable-producer"
 	VerifiableConsumer Tool = "kafka-verifiable-consumer"
 	Groups             Tool = "kafka-groups"
+	ClientMetrics      Tool = "kafka-client-metrics"
 	StreamsReset       Tool = "kafka-streams-application-reset"
 	ConnectStandalone  Tool = "connect-standalone"
 	ConnectDistributed Tool = "connect-distributed"
@@ -77,6 +78,8 @@ func (t Tool) class() string {
 		return "org.apache.kafka.tools.ClusterTool"
 	case DumpLog:
 		return "org.apache.kafka.tools.DumpLogSegments"
+	case ClientMetrics:
+		return "org.apache.kafka.tools.ClientMetricsCommand"
 	case Storage:
 		return "kafka.tools.StorageTool"
 	case ConsumerGroups:
