@@ -88,11 +88,8 @@ type instance struct {
 
 	got, pushed     bool // ever
 	gotAt, pushedAt model.Instant
-	// mayPush: nothing was pushed since the subscription was got, so that the next
-	// push may come at any time: clients spread the first of theirs.
-	mayPush    bool
-	terminated bool
-	last       protocol.Code // how the last request ended
+	terminated      bool
+	last            protocol.Code // how the last request ended
 }
 
 // New returns a Registry without subscriptions.
@@ -120,7 +117,7 @@ func (r *Registry) Get(now model.Instant, id InstanceID, c *Client) (Subscriptio
 		return Subscription{}, protocol.CodeThrottlingQuotaExceeded
 	}
 	if !early {
-		i.got, i.gotAt, i.mayPush = true, now, true
+		i.got, i.gotAt = true, now
 	}
 	i.last = protocol.CodeNone
 	return Subscription{Instance: id, ID: i.subID, Metrics: i.ask.metrics, Interval: i.ask.interval}, protocol.CodeNone
@@ -157,16 +154,18 @@ func (r *Registry) check(i *instance, now model.Instant, p Push) protocol.Code {
 	if i.terminated {
 		return protocol.CodeInvalidRequest
 	}
-	due := !i.pushed || i.mayPush || now-i.pushedAt >= i.interval()
+	// After a get that was in time the last push is old enough as well: the next
+	// may come at once, which is how clients spread theirs.
+	due := !i.pushed || now-i.pushedAt >= i.interval()
 	if due {
-		i.pushed, i.pushedAt, i.mayPush = true, now, false
+		i.pushed, i.pushedAt = true, now
 	}
 	switch {
 	case !due && !p.Terminating:
 		return protocol.CodeThrottlingQuotaExceeded
 	case p.ID != i.subID:
 		return protocol.CodeUnknownSubscriptionID
-	case p.Codec < 0 || compress.Codec(p.Codec) > compress.Zstd:
+	case compress.Codec(p.Codec) > compress.Zstd: // one below 0 is large, too
 		return protocol.CodeUnsupportedCompressionType
 	case p.Bytes > r.cfg.BytesMax:
 		return protocol.CodeTelemetryTooLarge

@@ -334,9 +334,14 @@ func TestBounds(t *testing.T) {
 	// At least a minute, whatever the interval; one is known to be old before it
 	// is looked for.
 	s.subscribe("s interval.ms=100")
-	s.play("get a: [] every 100ms\n+9999\nget b: [] every 100ms\n+50001")
-	if s.do("push a"); s.r.Counts(s.now).Forgotten != 4 {
-		t.Errorf("%+v", s.r.Counts(s.now))
+	s.play("get a: [] every 100ms\n+59999\nget b: [] every 100ms\n+1")
+	if s.do("push a"); s.r.counts.Forgotten != 4 {
+		t.Errorf("%+v", s.r.counts)
+	}
+	// They go without being asked for.
+	s.play("+60000\nget c: [] every 100ms")
+	if len(s.r.instances) != 1 || s.r.counts.Forgotten != 6 {
+		t.Errorf("%d are left, %+v", len(s.r.instances), s.r.counts)
 	}
 }
 

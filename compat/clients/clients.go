@@ -19,7 +19,7 @@ type Client struct {
 	Name string
 	// Language decides how it is installed and started.
 	Language Language
-	// Driver names the driver's program or, for Go, its argument.
+	// Driver names the driver's program or, for Go, its argument; Rust has one.
 	Driver string
 	// Plain clients set neither timestamps nor headers of single records; rows
 	// leave them out.
@@ -37,6 +37,7 @@ const (
 	Node   Language = "JavaScript"
 	Golang Language = "Go"
 	Java   Language = "Java"
+	Rust   Language = "Rust"
 )
 
 // source is the directory of this package's files.
@@ -63,6 +64,9 @@ func (c Client) argv(ctx context.Context, dir string) ([]string, error) {
 	case Golang:
 		out, err := installed(ctx, cache, dir, "golang", "go.sum", installGo)
 		return []string{filepath.Join(out, "driver"), c.Driver}, err
+	case Rust:
+		out, err := installed(ctx, cache, dir, "rust", "Cargo.lock", installRust)
+		return []string{rustProgram(out)}, err
 	case Java:
 		jars, err := kafka.Resolve(ctx)
 		return jars.Source(filepath.Join(dir, "java", c.Driver)), err
@@ -142,6 +146,14 @@ func installNode(ctx context.Context, dir, out string) error {
 func installGo(ctx context.Context, dir, out string) error {
 	return must(ctx, dir, "go", "build", "-o", filepath.Join(out, "driver"), ".")
 }
+
+// installRust builds librdkafka too, which takes a minute and a half of a CPU, and
+// keeps it for the next time that only the driver has changed.
+func installRust(ctx context.Context, dir, out string) error {
+	return must(ctx, dir, "cargo", "build", "--quiet", "--locked", "--target-dir", filepath.Join(out, "target"))
+}
+
+func rustProgram(out string) string { return filepath.Join(out, "target", "debug", "driver") }
 
 // must runs a program that has to succeed, in dir.
 func must(ctx context.Context, dir string, argv ...string) error {

@@ -4,6 +4,9 @@ package clients
 func List() []Client {
 	return []Client{
 		{Name: "confluent-kafka", Language: Python, Driver: "confluent.py", Limits: map[string]string{"group-migration-cooperative": assignorData}},
+		{Name: "rdkafka", Language: Rust, Driver: "driver", Limits: map[string]string{
+			"configs":                     "the crate drops the errors of single resources",
+			"group-migration-cooperative": "its librdkafka sends user data with cooperative subscriptions, which a group can't be converted with"}},
 		{Name: "kafka-python", Language: Python, Driver: "pure.py", Limits: with(noKIP848(), "group-recreated", notAnew)},
 		{Name: "aiokafka", Language: Python, Driver: "aio.py", Limits: with(noKIP848(), "group-cooperative", "the client rebalances eagerly only")},
 		{Name: "kafkajs", Language: Node, Driver: "kafkajs.js", Limits: with(noKIP848(),

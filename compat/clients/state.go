@@ -11,7 +11,7 @@ import (
 // and the drivers that are compiled or copied.
 func state(dir, pinned string) (string, error) {
 	names := []string{filepath.Join(dir, pinned)}
-	for _, pattern := range []string{"*.go", "*.js", "*.json"} {
+	for _, pattern := range []string{"*.go", "*.js", "*.json", "*.toml", "*.rs", "src/*.rs"} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return "", err

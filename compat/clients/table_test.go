@@ -71,8 +71,7 @@ func (t *table) String() string {
 	fmt.Fprintf(&b, "# Compatibility\n\nWhat unmodified clients see of one broker, %s, on %s. Written by\n\n", against, time.Now().UTC().Format(time.DateOnly))
 	b.WriteString("    TIDEMARK_CLIENT_ROWS=all TIDEMARK_COMPAT_TABLE=$PWD/docs/COMPATIBILITY.md go test -count=1 -tags compat ./compat/clients\n\n")
 	b.WriteString("With `TIDEMARK_TEST_TARGET=kafka` the same rows run against Apache Kafka. kcat, franz-go's own tests, Kafka's command line tools, Kafka Streams\n" +
-		"and Kafka Connect have tests of their own in `compat`. rust-rdkafka has no driver: it is librdkafka behind another interface, and takes\n" +
-		"a hundred seconds of CPU to build.\n\n")
+		"and Kafka Connect have tests of their own in `compat`.\n\n")
 	line := func(cells ...string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
 	line(append([]string{"", ""}, names...)...)
 	b.WriteString("|---|---|" + strings.Repeat("---|", len(names)) + "\n")
