@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"bytes"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -107,7 +109,9 @@ func (m *member) losePower() {
 		if !boot.Match(text) {
 			m.t.Fatalf("%s: %s", f, text)
 		}
-		if err := os.WriteFile(f, boot.ReplaceAll(text, []byte(`"bootId":"before"`)), 0o644); err != nil {
+		line, _, _ := bytes.Cut(boot.ReplaceAll(text, []byte(`"bootId":"before"`)), []byte("\n"))
+		sum := crc32.Checksum(line, crc32.MakeTable(crc32.Castagnoli))
+		if err := os.WriteFile(f, fmt.Appendf(line, "\n%08x\n", sum), 0o644); err != nil {
 			m.t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log/epoch"
 	"github.com/tidemark/tidemark/protocol/record"
 )
 
@@ -16,6 +17,8 @@ import (
 // must follow each other, as must the one behind them.
 type unread struct {
 	size int64 // what there was; this process wrote what lies behind
+	// epochs are those that the start has settled on. Nobody changes them.
+	epochs *epoch.Cache
 
 	mu sync.Mutex
 	// What was looked at. Readers go forward, so the longest range does.
@@ -37,6 +40,12 @@ func (u *unread) has(pos, end int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return pos >= u.from && min(end, u.size) <= u.to
+}
+
+// contradicts reports whether a batch is of another epoch than the epoch file says.
+func (u *unread) contradicts(b record.Batch) bool {
+	e, ok := u.epochs.EpochFor(b.BaseOffset())
+	return ok && b.LeaderEpoch() >= 0 && e != b.LeaderEpoch()
 }
 
 // note enters [pos, end).
@@ -66,14 +75,18 @@ func (v *View) checkHeaders(i int, w *headerWalk, pos, n int64) (int64, error) {
 		return 0, err
 	}
 	at, before := from, from
-	expected, epoch := s.base, model.NoEpoch
+	expected, latest := s.base, model.NoEpoch
 	for at < w.limit {
 		b, err := w.header(at)
 		sound := at // ends what can be believed if b can't
-		if err == nil && (b.BaseOffset() < expected || b.LastOffset() >= v.next(i) || b.LeaderEpoch() < epoch && b.LeaderEpoch() != model.NoEpoch) {
+		if err == nil && (b.BaseOffset() < expected || b.LastOffset() >= v.next(i) || b.LeaderEpoch() < latest && b.LeaderEpoch() != model.NoEpoch) {
 			sound = before // which of the two it is nobody can tell
 			err = fmt.Errorf("batch [%d, %d] of epoch %d at %d, behind offset %d and epoch %d: %w",
-				b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), at, expected, epoch, errNoBatch)
+				b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), at, expected, latest, errNoBatch)
+		}
+		if err == nil && at < s.unread.size && s.unread.contradicts(b) {
+			err = fmt.Errorf("batch [%d, %d] of epoch %d at %d: the epoch file has another: %w",
+				b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), at, errNoBatch)
 		}
 		if err != nil && sound > pos && errors.Is(err, errNoBatch) {
 			return min(n, sound-pos), nil
@@ -84,7 +97,7 @@ func (v *View) checkHeaders(i int, w *headerWalk, pos, n int64) (int64, error) {
 		if at >= pos+n {
 			break
 		}
-		expected, epoch = b.NextOffset(), max(epoch, b.LeaderEpoch())
+		expected, latest = b.NextOffset(), max(latest, b.LeaderEpoch())
 		before = at
 		at += record.SizeOf(b)
 	}

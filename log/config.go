@@ -104,6 +104,9 @@ type Options struct {
 	// cleaner checkpoint says; 0 if there is none. Holes between segments below
 	// it are compaction's work.
 	CleanedTo model.Offset
+	// Dense: the topic is not compacted, so that offsets have no gaps but where a
+	// follower was cut.
+	Dense bool
 	// Fresh: the directory was just made and holds nothing of a log. Nothing is
 	// looked for in it, and nothing synced; the caller does that before the first
 	// append.

@@ -73,6 +73,8 @@ func (e *exam) batch(b record.Batch) error {
 		return fmt.Errorf("batch [%d, %d] where there is only room in [%d, %d)", b.BaseOffset(), b.LastOffset(), e.expected, e.next)
 	case e.newest != model.NoEpoch && b.LeaderEpoch() > e.newest:
 		return fmt.Errorf("batch [%d, %d] of epoch %d, the partition is in epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), e.newest)
+	case b.LeaderEpoch() < model.NoEpoch:
+		return fmt.Errorf("batch [%d, %d] of epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
 	case known && epoch != b.LeaderEpoch():
 		return fmt.Errorf("batch [%d, %d] of epoch %d in what was written in epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), epoch)
 	}

@@ -126,6 +126,12 @@ func (ld *loader) settleEpochs(from int) error {
 		c.Clear() // there is no batch that an epoch could be of
 	}
 	ld.l.epochs = c
+	frozen := c.Clone()
+	for _, s := range ld.found {
+		if s.unread != nil {
+			s.unread.epochs = frozen
+		}
+	}
 	if ld.fileEpochs != nil && slices.Equal(ld.fileEpochs.Entries(), c.Entries()) {
 		ld.l.flush.epochs.note(c.Version())
 	}

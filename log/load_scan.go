@@ -75,6 +75,9 @@ func (ld *loader) scanSegment(i int, trusted bool) (stop bool, err error) {
 	if s.seal != nil && s.seal.final && s.seal.size < s.length {
 		ld.unfinishedCut(i, s.seal.size)
 	}
+	if ld.shorterThanSealed(i) {
+		return false, ld.damage(i, s.length, s.base, fmt.Errorf("%d bytes, there were %d at an orderly stop", s.length, s.seal.size))
+	}
 	ss := &segmentScan{
 		ld: ld, i: i, s: s, trusted: trusted,
 		sc:       scanner{f: f, limit: s.size, buf: ld.scanBuffer},
@@ -92,6 +95,15 @@ func (ld *loader) scanSegment(i int, trusted bool) (stop bool, err error) {
 		ld.last = i
 	}
 	return stop, nil
+}
+
+// shorterThanSealed reports whether the last segment has lost bytes that were there when
+// the seal beside it was written. Power may take bytes and leave the seal, but not below
+// the recovery point.
+func (ld *loader) shorterThanSealed(i int) bool {
+	s := ld.found[i]
+	return i == len(ld.found)-1 && s.seal != nil && !s.seal.final && s.seal.size > s.length &&
+		(ld.o.Stop != StopPower || s.seal.next <= ld.o.RecoveryPoint)
 }
 
 func grow(buf []byte, size int64) []byte {
@@ -121,11 +133,10 @@ func (ss *segmentScan) run() (stop bool, err error) {
 		if b == nil && bad == nil {
 			return ss.atEnd()
 		}
-		if ss.expected == ss.next {
+		if ss.expected == ss.next && (bad != nil || b.BaseOffset() >= ss.next) {
 			// The next segment goes on exactly here: what follows was cut off,
-			// but the file not yet.
-			ss.ld.unfinishedCut(ss.i, ss.pos)
-			return false, nil
+			// but the file not yet. No cut leaves earlier offsets behind it.
+			return false, ss.cutUnfinished()
 		}
 		if bad == nil {
 			bad = ss.check(b)
@@ -134,11 +145,21 @@ func (ss *segmentScan) run() (stop bool, err error) {
 			return ss.verdict(b, bad)
 		}
 		if b.LastOffset() >= ss.next && b.BaseOffset() < ss.next {
-			ss.ld.unfinishedCut(ss.i, ss.pos) // the cut went through this batch
-			return false, nil
+			return false, ss.cutUnfinished() // the cut went through this batch
 		}
 		ss.accept(b)
 	}
+}
+
+// cutUnfinished ends the segment where its successor goes on. A cut has made that one,
+// unless the segment was sealed with what stands there.
+func (ss *segmentScan) cutUnfinished() error {
+	if se := ss.s.seal; se != nil && se.final && se.next == ss.next && se.size > ss.pos {
+		return ss.ld.damage(ss.i, ss.pos, min(ss.expected, ss.next),
+			fmt.Errorf("the segment was sealed with %d bytes for a successor at %d, which goes on at position %d", se.size, ss.next, ss.pos))
+	}
+	ss.ld.unfinishedCut(ss.i, ss.pos)
+	return nil
 }
 
 // check looks at a batch whose header is well formed.
@@ -161,7 +182,10 @@ func (ss *segmentScan) check(b record.Batch) *badBatch {
 		return bad("batch [%d, %d] is too far from the segment's base %d", b.BaseOffset(), b.LastOffset(), ss.s.base)
 	case b.BaseOffset() >= ss.next:
 		return bad("batch [%d, %d] before segment %d", b.BaseOffset(), b.LastOffset(), ss.next)
-	case b.LeaderEpoch() >= 0 && b.LeaderEpoch() < ss.epoch:
+	case ss.skips(b):
+		return bad("batch [%d, %d] behind offset %d: the record before the recovery point %d is in none",
+			b.BaseOffset(), b.LastOffset(), ss.expected, ss.ld.o.RecoveryPoint)
+	case b.LeaderEpoch() >= 0 && b.LeaderEpoch() < ss.epoch || b.LeaderEpoch() < model.NoEpoch:
 		return bad("batch [%d, %d] of epoch %d after epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), ss.epoch)
 	}
 	// Below the recovery point the epoch file is as durable as the batches.
@@ -171,6 +195,14 @@ func (ss *segmentScan) check(b record.Batch) *badBatch {
 		}
 	}
 	return nil
+}
+
+// skips reports a base offset that was raised: a recovery point is where a batch
+// ends, and here none does. A cut may leave it in a gap, but that is where its segment
+// begins.
+func (ss *segmentScan) skips(b record.Batch) bool {
+	rp := ss.ld.o.RecoveryPoint
+	return ss.ld.o.Dense && ss.expected > ss.s.base && ss.expected < b.BaseOffset() && ss.expected < rp && rp <= b.LastOffset()
 }
 
 // accept takes a good batch into account.
@@ -206,6 +238,11 @@ func (ss *segmentScan) accept(b record.Batch) {
 // disk, unless the seal says that it was sealed so.
 func (ss *segmentScan) atEnd() (stop bool, err error) {
 	last := ss.i == len(ss.ld.found)-1
+	if se := ss.s.seal; last && se != nil && !se.final && se.size == ss.pos && se.next != ss.expected &&
+		(ss.ld.o.Stop != StopPower || se.next <= ss.ld.o.RecoveryPoint) {
+		return false, ss.ld.damage(ss.i, ss.pos, min(se.next, ss.expected),
+			fmt.Errorf("the last batch ends at %d, at an orderly stop it did at %d", ss.expected, se.next))
+	}
 	if last || ss.expected >= ss.next || ss.trusted || ss.s.fromSwap || ss.next <= ss.ld.o.CleanedTo {
 		return false, nil
 	}

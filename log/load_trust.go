@@ -7,7 +7,9 @@ import (
 	"math"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // trust is pass B for one segment: it is taken as it stands, if its sizes, its
@@ -33,8 +35,14 @@ func (ld *loader) trust(i int) error {
 	if err == nil {
 		s.end, err = t.resume(&w, x)
 	}
-	if err == nil && s.seal == nil {
+	switch {
+	case err == nil && s.seal == nil:
 		err = s.vouch(&w, x, &t)
+	case err == nil:
+		err = s.endsAsIndexed(&w, x)
+	}
+	if err == nil && i == len(ld.found)-1 {
+		err = s.risesToEntry(&w, x)
 	}
 	if se := s.seal; err == nil && se != nil && se.size == s.size {
 		t.index.heads = se.heads
@@ -58,6 +66,64 @@ func (ld *loader) trust(i int) error {
 		s.unread = &unread{size: s.size}
 	}
 	return ld.trustTxns(i)
+}
+
+// entriesBelow are the entries that point below a limit.
+func (x *segmentIndexes) entriesBelow(limit int64) []offsetEntry {
+	n := len(x.offsets)
+	for n > 0 && int64(x.offsets[n-1].pos) >= limit {
+		n--
+	}
+	return x.offsets[:n]
+}
+
+// risesToEntry checks that the batch of the last entry of a whole index follows those
+// before it, from the entry before on: what is behind it was compared with it alone.
+func (s *segment) risesToEntry(w *headerWalk, x *segmentIndexes) error {
+	es := x.entriesBelow(w.limit)
+	if len(es) == 0 {
+		return nil
+	}
+	pos, to := int64(0), int64(es[len(es)-1].pos)
+	if len(es) > 1 {
+		pos = int64(es[len(es)-2].pos)
+	}
+	end, epoch := s.base, model.NoEpoch
+	for pos <= to {
+		b, err := w.header(pos)
+		if err != nil {
+			return err
+		}
+		if b.BaseOffset() < end || b.LeaderEpoch() >= 0 && b.LeaderEpoch() < epoch {
+			return fmt.Errorf("batch [%d, %d] of epoch %d at %d, behind offset %d and epoch %d: %w",
+				b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), pos, end, epoch, errNoBatch)
+		}
+		if pos == to {
+			return nil
+		}
+		end, epoch = b.NextOffset(), max(epoch, b.LeaderEpoch())
+		pos += record.SizeOf(b)
+	}
+	return fmt.Errorf("no batch ends at %d, where the index has one: %w", to, errNoBatch)
+}
+
+// endsAsIndexed checks the batch of the last entry: in an index that was written with
+// the segment it ends at that offset. One whose base offset has fallen would be passed
+// over.
+func (s *segment) endsAsIndexed(w *headerWalk, x *segmentIndexes) error {
+	es := x.entriesBelow(w.limit)
+	if len(es) == 0 {
+		return nil
+	}
+	e := es[len(es)-1]
+	b, err := w.header(int64(e.pos))
+	if err != nil {
+		return err
+	}
+	if last := s.base + model.Offset(e.rel); b.LastOffset() != last {
+		return fmt.Errorf("batch [%d, %d] at %d, the index has %d: %w", b.BaseOffset(), b.LastOffset(), e.pos, last, errNoBatch)
+	}
+	return nil
 }
 
 // isBytesError tells bytes that are not what they should be, or not there, from
@@ -260,6 +326,28 @@ func (ld *loader) adopt(i int, w *headerWalk, t *tip) error {
 		return err
 	}
 	s.lastBatch = batchFacts{base: b.BaseOffset(), last: b.LastOffset(), epoch: b.LeaderEpoch(), some: true}
+	return ld.checkEdges(i, end.pos)
+}
+
+// checkEdges compares what no checksum covers of the first and the last batch of a
+// trusted segment with the segment before, and the end with the seal.
+func (ld *loader) checkEdges(i int, lastPos int64) error {
+	s := ld.found[i]
+	if mutant.On("log-edges-unchecked") {
+		return nil
+	}
+	if before := ld.epochBefore(i); s.first.epoch >= 0 && s.first.epoch < before {
+		return ld.damage(i, 0, s.base, fmt.Errorf("batch [%d, %d] of epoch %d after epoch %d", s.first.base, s.first.last, s.first.epoch, before))
+	}
+	if s.lastBatch.epoch >= 0 && s.lastBatch.epoch < s.first.epoch {
+		return ld.damage(i, lastPos, s.base, fmt.Errorf("batch [%d, %d] of epoch %d in a segment that begins in epoch %d",
+			s.lastBatch.base, s.lastBatch.last, s.lastBatch.epoch, s.first.epoch))
+	}
+	// Without a successor to compare it with, the seal is what tells where it ends.
+	if i == len(ld.found)-1 && s.seal != nil && s.end != s.seal.next {
+		return ld.damage(i, lastPos, min(s.seal.next, s.lastBatch.base), fmt.Errorf("batch [%d, %d] in a segment that was sealed with the end %d",
+			s.lastBatch.base, s.lastBatch.last, s.seal.next))
+	}
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark/tidemark/log/checkpoint"
 	"github.com/tidemark/tidemark/log/epoch"
 	"github.com/tidemark/tidemark/log/producer"
+	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // Open opens the log in a directory, or creates it. What it believes depends on
@@ -130,6 +131,9 @@ func (ld *loader) load() (*Log, error) {
 		}
 	}
 	if err := ld.survey(); err != nil {
+		return nil, err
+	}
+	if err := ld.lostSegment(); err != nil {
 		return nil, err
 	}
 	if len(ld.found) == 0 {
@@ -259,6 +263,40 @@ func (ld *loader) orphans() {
 	slices.Sort(ld.remove)
 }
 
+// lostSegment returns damage if a seal stands without its segment. What takes a
+// segment away removes the seal first, and leaves the segment under another name until
+// both are durable; only a loss of power can take the name of a segment that was not
+// durable yet, and leave that of its seal.
+func (ld *loader) lostSegment() error {
+	for _, name := range ld.remove {
+		base, suffix, ok := parseName(name)
+		if !ok || suffix != sealSuffix || !ld.side[name] || ld.leavesAnother(base) {
+			continue
+		}
+		b, err := vfs.ReadFile(ld.o.FS, ld.l.path(name))
+		if err != nil {
+			continue
+		}
+		se, err := decodeSeal(b)
+		if err != nil || se.size == 0 || se.next <= ld.l.logStart || ld.o.Stop == StopPower && base >= ld.o.RecoveryPoint {
+			continue
+		}
+		return &CorruptionError{
+			Dir: ld.o.Dir, Segment: base, Offset: base, BelowRecoveryPoint: ld.o.Stop == StopClean || base < ld.o.RecoveryPoint,
+			Err: fmt.Errorf("%s was sealed with %d bytes and is gone: %w", fileName(base, logSuffix), se.size, errHole),
+		}
+	}
+	return nil
+}
+
+// leavesAnother reports whether a segment stands under the name of one that awaits
+// its unlinking.
+func (ld *loader) leavesAnother(base model.Offset) bool {
+	return slices.ContainsFunc(ld.remove, func(name string) bool {
+		return strings.HasPrefix(name, fileName(base, logSuffix)) && strings.HasSuffix(name, deletedSuffix)
+	})
+}
+
 // settleSwaps decides what becomes of an interrupted compaction, as Kafka does:
 // .cleaned is incomplete and goes, together with every .swap at or above the
 // least of it (an interrupted split); any other .swap is complete and takes the
@@ -304,8 +342,8 @@ func (ld *loader) settleSwaps(names []string) ([]string, error) {
 func (ld *loader) replaced(names []string) ([]string, error) {
 	type span struct{ from, to model.Offset }
 	var spans []span
-	for _, s := range ld.found {
-		end, err := ld.headerEnd(s)
+	for i, s := range ld.found {
+		end, err := ld.swapEnd(i)
 		if err != nil {
 			return nil, err
 		}
@@ -342,8 +380,11 @@ func (ld *loader) readEpochs() *epoch.Cache {
 	return nil
 }
 
-// headerEnd walks a whole segment for the offset after its last batch.
-func (ld *loader) headerEnd(s *foundSegment) (model.Offset, error) {
+// swapEnd reads the output of a compaction for the offset after its last batch. It was
+// synced before it got its name, and its sources go for it: bytes in it that are no
+// batch are damage. It may be empty.
+func (ld *loader) swapEnd(i int) (model.Offset, error) {
+	s := ld.found[i]
 	f, err := s.file.pin(0)
 	if err != nil {
 		return 0, err
@@ -353,9 +394,13 @@ func (ld *loader) headerEnd(s *foundSegment) (model.Offset, error) {
 	end := s.base
 	for pos := int64(0); ; {
 		b, err := sc.next(pos)
+		if err == nil && b != nil {
+			err = b.CheckCRC()
+		}
 		var bad *badBatch
-		if errors.As(err, &bad) {
-			return end, nil // its own pass will judge that
+		var corrupt *record.CorruptError
+		if errors.As(err, &bad) || errors.As(err, &corrupt) || err == nil && b != nil && b.BaseOffset() < end {
+			return 0, ld.damage(i, pos, end, fmt.Errorf("the output of a compaction holds no batch at position %d: %w", pos, errors.Join(err, errNoBatch)))
 		}
 		if err != nil {
 			return 0, err

@@ -56,14 +56,17 @@ func (t *tip) resume(w *headerWalk, x *segmentIndexes) (end model.Offset, err er
 		t.index.firstTS, t.index.batches = first.MaxTimestamp(), 1
 		pos = int64(e.pos)
 	}
+	epoch := model.NoEpoch
 	for pos < w.limit {
 		b, err := w.header(pos)
 		if err != nil {
 			return end, err
 		}
-		if b.BaseOffset() < end {
-			return end, fmt.Errorf("batch [%d, %d] at %d where %d is expected: %w", b.BaseOffset(), b.LastOffset(), pos, end, errNoBatch)
+		if b.BaseOffset() < end || b.LeaderEpoch() >= 0 && b.LeaderEpoch() < epoch {
+			return end, fmt.Errorf("batch [%d, %d] of epoch %d at %d, behind offset %d and epoch %d: %w",
+				b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), pos, end, epoch, errNoBatch)
 		}
+		epoch = max(epoch, b.LeaderEpoch())
 		size := record.SizeOf(b)
 		t.index.addBatch(b, pos)
 		t.mark(mark{base: b.BaseOffset(), last: b.LastOffset(), pos: pos, size: size})

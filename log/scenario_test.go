@@ -33,6 +33,7 @@ func scenarios() map[string]func(t testing.TB) error {
 		"log-rewrite-unchecked":    damagedRewrite,
 		"log-heads-not-compared":   raisedOffsetIsFound,
 		"log-scrub-ignores-heads":  loweredOffsetIsFound,
+		"log-edges-unchecked":      raisedAfterTheStop,
 	}
 }
 
@@ -134,6 +135,23 @@ func (r *rig) rewrite(path string, data []byte) {
 
 // kill ends the process without a word.
 func (r *rig) kill() { r.mem = r.mem.KillClone(memfs.Kill{}); r.fs = r.mem }
+
+// raisedAfterTheStop: the seal tells of the last batch's offset after an orderly stop.
+func raisedAfterTheStop(t testing.TB) error {
+	r := newRig(t)
+	r.o.Config.IndexIntervalBytes = 10_000 // no index entry tells
+	r.start(log.StopClean, 0)
+	r.append(logtest.Batches(0, 5, 0))
+	r.must(r.l.Close(true))
+	b := r.read(r.file(0, ".log"))
+	b[places(b)[4]+6] ^= 1
+	r.rewrite(r.file(0, ".log"), b)
+	var damage *log.CorruptionError
+	if _, err := r.open(log.StopClean, 5); !errors.As(err, &damage) {
+		return fmt.Errorf("the log ends at %d, %v", r.l.LogEnd(), err)
+	}
+	return nil
+}
 
 func staleFlush(t testing.TB) error {
 	r := newRig(t)

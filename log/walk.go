@@ -45,8 +45,9 @@ func (w *headerWalk) header(pos int64) (record.Batch, error) {
 	}
 	b := record.Batch(w.buf[pos-w.at:][:record.HeaderSize])
 	if size := record.SizeOf(b); size < record.HeaderSize || size > w.limit-pos ||
-		b.Magic() != record.Magic || b.BaseOffset() < 0 || b.LastOffsetDelta() < 0 {
-		return nil, fmt.Errorf("position %d of %d, size %d, magic %d: %w", pos, w.limit, size, b.Magic(), errNoBatch)
+		b.Magic() != record.Magic || b.BaseOffset() < 0 || b.LastOffsetDelta() < 0 || b.LeaderEpoch() < model.NoEpoch {
+		return nil, fmt.Errorf("position %d of %d, size %d, magic %d, base offset %d, epoch %d: %w",
+			pos, w.limit, size, b.Magic(), b.BaseOffset(), b.LeaderEpoch(), errNoBatch)
 	}
 	return b, nil
 }

@@ -53,8 +53,9 @@ func (d *dumper) run() error {
 	if err != nil {
 		return err
 	}
+	line, rest, _ := bytes.Cut(text, []byte("\n"))
 	var r runRecord
-	if err := json.Unmarshal(text, &r); err != nil {
+	if err := json.Unmarshal(line, &r); err != nil {
 		d.out.found(-1, "%v", err)
 		d.raw(text)
 		return nil
@@ -85,6 +86,11 @@ func (d *dumper) run() error {
 	p.end()
 	if r.Version == nil || *r.Version != 1 {
 		p.found(-1, "not version 1: the next start takes the record for missing")
+	}
+	sum := fmt.Sprintf("%08x\n", crc32.Checksum(line, crc32.MakeTable(crc32.Castagnoli)))
+	if len(rest) > 0 && string(rest) != sum {
+		p.found(-1, "the second line is %s, the first hashes to %s: the next start takes the record for missing",
+			strconv.Quote(string(rest)), strconv.Quote(sum))
 	}
 	return nil
 }

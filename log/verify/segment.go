@@ -165,6 +165,8 @@ func (s *segment) misplaced(f scan.Placed) string {
 		return "belongs behind the next segment's base"
 	case f.LeaderEpoch() >= 0 && f.LeaderEpoch() < s.lastEpoch:
 		return "follows a later epoch"
+	case f.LeaderEpoch() < model.NoEpoch:
+		return "has an epoch that there is none of"
 	}
 	return ""
 }

@@ -280,6 +280,7 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 	plog, report, err := log.Open(log.Options{
 		FS: f.dir.fs, Dir: filepath.Join(f.dir.path, f.name), Partition: f.tp,
 		Config: logConfig(h.topic), Rand: m.rand(), Stop: stop, Renew: doubtful,
+		Dense:         !h.topic.CleanupPolicy.Compact && f.cleaned == 0,
 		RecoveryPoint: f.recovery, LogStart: f.start, CleanedTo: f.cleaned, Now: now, Files: m.deps.Files,
 		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) }, Keep: h.keep,
 	})

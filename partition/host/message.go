@@ -29,6 +29,14 @@ func (m *registerMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	for _, p := range m.reg.Replicas {
 		h.replicas = append(h.replicas, p.ID)
 	}
+	if damage := h.newerThan(m.reg.LeaderEpoch); damage != nil {
+		h.m.events.damaged(h, damage)
+		h.damage.Store(damage)
+		h.m.without.Add(1)
+		h.dir.flusher.Submit(&noting{h, damage}, false)
+		h.fault = damage
+		h.goOffline(now, partition.CodeStorageError, damage.Error(), out)
+	}
 	h.in = partition.Input{Kind: partition.KindRegistration, Registration: &m.reg}
 	h.step(now, out)
 }

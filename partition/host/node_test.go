@@ -37,6 +37,9 @@ type node struct {
 	m     *ReplicaManager
 	img   *metadata.Image
 	topic map[string]map[string]string // overrides
+	// tune changes settings in a way that a topic could not, so that segments stay
+	// small from the start on; nil: it changes none.
+	tune  func(name string, c *config.Topic)
 	epoch model.BrokerEpoch
 	self  model.BrokerID
 	// leaders is what it follows by; nil: it never follows.
@@ -121,6 +124,9 @@ func (n *node) settings(_ *metadata.Image, name string) *config.Topic {
 	t, err := n.cfg.Topic(nil, n.topic[name])
 	if err != nil {
 		n.t.Fatalf("settings of %s: %v", name, err)
+	}
+	if n.tune != nil {
+		n.tune(name, &t)
 	}
 	return &t
 }

@@ -1,9 +1,11 @@
 package host
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 	"sync"
 
@@ -90,8 +92,9 @@ func readRun(fs vfs.FS, path string) (runRecord, bool) {
 	if err != nil {
 		return none, false
 	}
+	line, sum, _ := bytes.Cut(text, []byte("\n"))
 	var j runJSON
-	if json.Unmarshal(text, &j) != nil || j.Version != 1 {
+	if json.Unmarshal(line, &j) != nil || j.Version != 1 || len(sum) > 0 && string(sum) != runSum(line) {
 		return none, false
 	}
 	r := runRecord{
@@ -132,7 +135,14 @@ func writeRun(fs vfs.FS, path string, r runRecord) error {
 	if err != nil {
 		return fmt.Errorf("run record: %w", err)
 	}
-	return vfs.WriteFileAtomic(fs, path, append(text, '\n'))
+	return vfs.WriteFileAtomic(fs, path, []byte(string(text)+"\n"+runSum(text)))
+}
+
+// runSum is the second line of a runFile, the checksum of the first. A digit that a
+// disk has changed would else refuse the start, or have a stop taken for another. A
+// file without it is of an earlier version.
+func runSum(line []byte) string {
+	return fmt.Sprintf("%08x\n", crc32.Checksum(line, crc32.MakeTable(crc32.Castagnoli)))
 }
 
 // kindOfStop weighs the evidence of how the process stopped before. A marker

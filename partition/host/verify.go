@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -79,10 +80,24 @@ func (v *verification) Run() {
 		return
 	}
 	damage.BelowRecoveryPoint = damage.Offset < v.h.State().RecoveryPoint
-	if err := log.NoteDamage(v.h.m.deps.FS, damage); err != nil {
-		v.h.m.logger.Warn("damage could not be noted beside the segment", name(v.h), zap.Error(err))
+	(&noting{v.h, damage}).Run()
+}
+
+// noting notes damage beside its segment.
+type noting struct {
+	h      *Hosted
+	damage *log.CorruptionError
+}
+
+// Run implements DiskJob.
+func (j *noting) Run() {
+	if err := log.NoteDamage(j.h.m.deps.FS, j.damage); err != nil {
+		j.h.m.logger.Warn("damage could not be noted beside the segment", name(j.h), zap.Error(err))
 	}
 }
+
+// Done implements DiskJob.
+func (j *noting) Done() {}
 
 // Done hands the result to the partition.
 func (v *verification) Done() { v.h.box.Post(&verifiedMsg{v}) }
@@ -110,4 +125,29 @@ func (m *verifiedMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	}
 	h.fault = m.v.err
 	h.goOffline(now, partition.CodeStorageError, h.fault.Error(), out)
+}
+
+// newerThan finds batches of a leader epoch that is still to come: nobody has written
+// them so. That is seen where nothing else on the disk contradicts, of the last batch
+// of a log, and only until that epoch comes; led on, the log would hold falling epochs, and be damaged at a later start.
+// epoch is the one that the partition is about to be led or followed in.
+func (h *Hosted) newerThan(epoch model.LeaderEpoch) *log.CorruptionError {
+	if h.plog == nil || epoch < h.core.Mark().LeaderEpoch {
+		return nil // an image of before
+	}
+	latest, ok := h.plog.Epochs().Latest()
+	if !ok || latest.Epoch <= epoch || latest.Start >= h.plog.LogEnd() {
+		return nil
+	}
+	segments := h.plog.View().Segments()
+	at := segments[0].Base
+	for _, s := range segments {
+		if s.Base <= latest.Start {
+			at = s.Base
+		}
+	}
+	return &log.CorruptionError{
+		Dir: h.plog.Dir(), Segment: at, Offset: latest.Start, BelowRecoveryPoint: latest.Start < h.plog.RecoveryPoint(),
+		Err: fmt.Errorf("batches from %d on are of epoch %d, the partition is in epoch %d", latest.Start, latest.Epoch, epoch),
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/log/checkpoint"
 	"github.com/tidemark/tidemark/partition"
 )
 
@@ -70,24 +71,55 @@ func TestDamagedLeader(t *testing.T) {
 
 // TestEpochThatNeverWas: a start that finds the first batch of a segment and the
 // epoch file at odds believes the batch. If it was the batch that a disk has changed,
-// to an epoch which is still to come, a report finds it out all the same.
+// to an epoch which is still to come, the cluster's word on who leads in which epoch
+// finds it out: led on, the log would hold epochs that fall.
 func TestEpochThatNeverWas(t *testing.T) {
 	n, h := leading(t, nil)
 	n.send(h, 1, batchOf(3, -1, 0)).want(t, 0, 0)
 	n.stop()
-	n.rot("/data/t-0/00000000000000000000.log", 13, 0)
+	n.rot(firstSegment, 13, 0)
+	before, err := vfs.ReadFile(n.disk, firstSegment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		n.start()
+		if s := n.m.Get("t", 0).State(); s.Role == partition.Offline {
+			t.Logf("found at the start: %s", s.Reason)
+		}
+		n.register()
+		s := n.m.Get("t", 0).State()
+		if s.Role != partition.Offline || s.Code != partition.CodeStorageError || len(n.m.FailedReplicas()) != 1 {
+			t.Errorf("a batch of an epoch to come is led on: %+v", s.Mark)
+		}
+		n.stop()
+	}
+	if after, err := vfs.ReadFile(n.disk, firstSegment); err != nil || string(after) != string(before) {
+		t.Errorf("the file was changed, %v", err)
+	}
+}
+
+// TestEmptyEpochOfBefore: an epoch of the file that no batch is of is nothing to worry
+// about.
+func TestEmptyEpochOfBefore(t *testing.T) {
+	n, h := leading(t, nil)
+	n.send(h, 1, batchOf(3, -1, 0)).want(t, 0, 0)
+	n.stop()
+	path := "/data/t-0/" + checkpoint.EpochFile
+	text, err := vfs.ReadFile(n.disk, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := checkpoint.ReadEpochs(n.disk, path)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("%q: %v, %v", text, entries, err)
+	}
+	if err := vfs.WriteFileAtomic(n.disk, path, []byte("0\n2\n0 0\n900 3\n")); err != nil {
+		t.Fatal(err)
+	}
 	n.start()
 	n.register()
-	h = n.m.Get("t", 0)
-	if s := h.State(); s.Role != partition.Leader {
-		t.Fatalf("it is found at the start: %s", s.Reason) // better, and then this test is no use
-	}
-	h.Verify(0)
-	n.rt.idle()
-	n.flushAll()
-	if s := h.State(); s.Role != partition.Offline {
-		t.Errorf("a batch of an epoch to come is sound: %+v", s.Mark)
-	}
+	n.send(n.m.Get("t", 0), 1, batchOf(1, -1, 0)).want(t, 0, 3)
 }
 
 // TestSoundLeader: a leader whose copy is sound says so and goes on, and gives
