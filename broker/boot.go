@@ -188,7 +188,7 @@ func (b *Broker) buildBroker() {
 		RT: b.rt, FS: b.fs, Dirs: b.dirs, Self: b.config.NodeID, Broker: b.config, Topic: b.topics.of,
 		Logger: b.logger, Rand: b.newRand(), Group: b.world.Group, Executor: b.world.Executor, Flusher: b.world.Flusher,
 		Alter: b.alters, Trouble: func() { b.membership.trouble() },
-		Serial: func(run func()) { b.publisher.serial(run) },
+		Serial: func(run func()) { b.publisher.serial(run) }, SpareRoom: b.reserve.give,
 	}
 	if b.world.Net != nil {
 		deps.Leaders = leaders{b}

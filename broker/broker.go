@@ -106,6 +106,7 @@ type Broker struct {
 	server      *server.Server
 	brokerEpoch atomic.Int64
 	halting     atomic.Bool
+	reserve     reserve
 	hangUp      context.CancelFunc // ends connections to other nodes; nil if the world has them
 	pages       pages
 
@@ -172,8 +173,9 @@ func (b *Broker) Start(ctx context.Context) error {
 	if err := b.openPages(ctx); err != nil {
 		return errors.Join(err, b.Stop(ctx))
 	}
+	b.reserve.b = b
 	if b.config.Roles.Controller {
-		b.spendReserve()
+		b.reserve.spend()
 	}
 	ready := make(chan error, 1)
 	if err := b.Boot(func(err error) { ready <- err }); err != nil {
@@ -190,7 +192,7 @@ func (b *Broker) Start(ctx context.Context) error {
 		return errors.Join(ctx.Err(), b.Stop(context.WithoutCancel(ctx)))
 	}
 	if b.config.Roles.Controller {
-		b.keepReserve()
+		b.reserve.keep()
 	}
 	b.serve(false)
 	return nil

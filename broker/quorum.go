@@ -32,6 +32,7 @@ func (b *Broker) buildQuorum() {
 		SegmentBytes: b.config.Quorum.SegmentBytes, SnapshotBytes: b.config.Quorum.SnapshotBytesMax,
 		Controller: b.controllerConfig(), Recover: b.recoverTopics, Recovered: b.metadataRecovered, Failed: b.fail,
 		Started: b.beginning.started, Probe: b.prober.brokerLost,
+		SpareRoom:       func() bool { return b.reserve.give(b.config.MetadataDir) },
 		ElectionTimeout: b.config.Quorum.ElectionTimeout, HeartbeatInterval: b.config.Quorum.HeartbeatInterval,
 		RT: b.rt, Logger: b.logger, Rand: b.newRand(),
 	}

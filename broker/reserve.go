@@ -1,11 +1,15 @@
 package broker
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"go.uber.org/zap"
 
+	"github.com/tidemark/tidemark/internal/loop"
+	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 )
 
@@ -14,6 +18,7 @@ import (
 // own quorum would serve nothing until somebody makes room. So room is set aside in a
 // file of zeros. A start that finds little gives it up, before it writes anything;
 // what is left is set aside again before clients are let in, who would take it all.
+// What makes room, a DeleteTopics or a DeleteRecords, gets a part of it to be stored in.
 
 const (
 	// reserveFile lies in the log directory of the metadata.
@@ -23,38 +28,104 @@ const (
 	reserveMax = 1 << 20
 	// reservePart is the part of a disk that is given at most.
 	reservePart = 64
+	// reserveStep is what is given up for one change that makes room.
+	reserveStep = 64 << 10
+	// reserveAgain is how soon it is tried to make up for that.
+	reserveAgain = model.Instant(10e9)
 )
+
+// reserve is the file. It is in use between keep and the node's end; the simulator's
+// nodes never use it.
+type reserve struct {
+	b *Broker
+
+	mu   sync.Mutex
+	used bool
+}
 
 // reserveSize returns the size of the reserve on a disk of total bytes.
 func reserveSize(total int64) int64 { return min(reserveMax, total/reservePart) }
 
-// spendReserve gives the reserve up if the disk has less than that left.
-func (b *Broker) spendReserve() {
-	dir := b.config.MetadataDir
-	free, total, err := b.fs.Free(dir)
+func (r *reserve) path() string { return filepath.Join(r.b.config.MetadataDir, reserveFile) }
+
+// spend gives the reserve up if the disk has less than that left.
+func (r *reserve) spend() {
+	fs, dir := r.b.fs, r.b.config.MetadataDir
+	free, total, err := fs.Free(dir)
 	if err != nil || free >= reserveSize(total) {
 		return
 	}
 	// A process that runs there keeps what it has; the start is about to be refused.
-	if locked, err := b.fs.Locked(filepath.Join(dir, ".lock")); err != nil || locked {
+	if locked, err := fs.Locked(filepath.Join(dir, ".lock")); err != nil || locked {
 		return
 	}
-	if err := b.fs.Remove(filepath.Join(dir, reserveFile)); err == nil {
-		b.logger.Warn("the disk is full: the room that was set aside for a start is used", zap.Int64("free_bytes", free))
+	if err := fs.Remove(r.path()); err == nil {
+		r.b.logger.Warn("the disk is full: the room that was set aside for a start is used", zap.Int64("free_bytes", free))
 	}
 }
 
-// keepReserve sets room aside for the next start, or as much of it as there is.
-func (b *Broker) keepReserve() {
-	dir := b.config.MetadataDir
-	_, total, err := b.fs.Free(dir)
+// keep sets room aside, or as much of it as there is, and begins to use it.
+func (r *reserve) keep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used = true
+	r.grow()
+}
+
+// grow makes the file as large as there is room for. The caller holds the lock.
+func (r *reserve) grow() (full bool) {
+	_, total, err := r.b.fs.Free(r.b.config.MetadataDir)
 	if err != nil {
+		return true // a disk that can't say gets none
+	}
+	err = fillTo(r.b.fs, r.path(), reserveSize(total))
+	if err != nil && !vfs.IsNoSpace(err) {
+		r.b.logger.Warn("no room can be set aside for a start on a full disk", zap.Error(err))
+	}
+	return err == nil
+}
+
+// give gives a part of the reserve up, for a change that makes room in a log
+// directory, and reports whether there was any.
+func (r *reserve) give(dir string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.used || dir != r.b.config.MetadataDir {
+		return false
+	}
+	f, err := r.b.fs.OpenFile(r.path(), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil || size == 0 || f.Truncate(max(size-reserveStep, 0)) != nil {
+		return false
+	}
+	r.b.rt.SetDeadline(r, r.b.rt.Now().Mono+reserveAgain)
+	return true
+}
+
+// TickAt is called on the timers' goroutine, which must not wait.
+func (r *reserve) TickAt(model.Now) { r.b.rt.Spare(r) }
+
+// Deliver makes up for what was given, once there is room for more than that.
+func (r *reserve) Deliver(model.Now) {
+	if r.b.halting.Load() {
 		return
 	}
-	if err := fillTo(b.fs, filepath.Join(dir, reserveFile), reserveSize(total)); err != nil && !vfs.IsNoSpace(err) {
-		b.logger.Warn("no room can be set aside for a start on a full disk", zap.Error(err))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	free, total, err := r.b.fs.Free(r.b.config.MetadataDir)
+	if err == nil && (free < 4*reserveSize(total) || !r.grow()) {
+		r.b.rt.SetDeadline(r, r.b.rt.Now().Mono+reserveAgain)
 	}
 }
+
+var (
+	_ loop.Ticker   = (*reserve)(nil)
+	_ loop.Delivery = (*reserve)(nil)
+)
 
 // fillTo appends zeros to a file until it has a size.
 func fillTo(fs vfs.FS, name string, size int64) error {
@@ -62,7 +133,6 @@ func fillTo(fs vfs.FS, name string, size int64) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	at, err := f.Size()
 	zeros := make([]byte, 16<<10)
 	for err == nil && at < size {
@@ -70,5 +140,5 @@ func fillTo(fs vfs.FS, name string, size int64) error {
 		n, err = f.WriteAt(zeros[:min(int64(len(zeros)), size-at)], at)
 		at += int64(n)
 	}
-	return err
+	return errors.Join(err, f.Close())
 }

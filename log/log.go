@@ -304,6 +304,7 @@ func (l *Log) repairIndexes() error {
 		}
 		se, err := s.storeBelow(x, s.sealFor(l.segments[i+1].base))
 		if err != nil {
+			s.repair.Store(true)
 			errs = errors.Join(errs, fmt.Errorf("store indexes of segment %d: %w", s.base, err))
 			continue
 		}

@@ -113,8 +113,8 @@ func (l *Log) sealed() (*segment, *segmentIndexes) {
 
 // seal stores the indexes of the segment that is being written, and gives the
 // blocks back that were reserved for it. None of that is needed for the data:
-// what can't be stored is made anew when it is wanted, so that a full disk
-// doesn't keep an append from its new segment.
+// what can't be stored is made anew when it is wanted, and tried again by the next
+// Checkpoint, so that a full disk doesn't keep an append from its new segment.
 func (l *Log) seal(next model.Offset) *segment {
 	s, x := l.sealed()
 	if se, err := s.store(x, s.sealFor(next)); err == nil {
@@ -124,6 +124,7 @@ func (l *Log) seal(next model.Offset) *segment {
 		for _, name := range s.sideFiles() {
 			_ = l.fs.Remove(name) // half an index is worse than none
 		}
+		s.repair.Store(true)
 	}
 	s.keep(x)
 	l.giveBack()

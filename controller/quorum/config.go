@@ -112,6 +112,10 @@ type Config struct {
 	// node has acted on), or why the node can't be a member. A single voter is
 	// told before Start returns. It is called outside every loop.
 	Started func(error)
+	// SpareRoom, if not nil, is asked to free some of what the node has set aside on
+	// the disk, for a command that makes room; it reports whether it did. It is called
+	// on the node's loop.
+	SpareRoom func() bool
 	// Peers carries messages to other voters; nil for a quorum of one.
 	Peers Peers
 	// Ask asks other controllers; nil for a quorum of one.

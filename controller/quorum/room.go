@@ -66,6 +66,13 @@ func keepsBroker(req kmsg.Request) bool {
 	return false
 }
 
+// makesRoom reports whether a command is one that frees more than it takes, and was
+// given what it takes.
+func (n *Node) makesRoom(req kmsg.Request) bool {
+	_, deletes := req.(*kmsg.DeleteTopicsRequest)
+	return deletes && n.config.SpareRoom != nil && n.config.SpareRoom()
+}
+
 // expire is the controller's Expire, unless there is no room for what it decides.
 func (n *Node) expire(now model.Now, view *metadata.Image, room *roomLeft) (controller.Result, bool) {
 	if n.fullUntil != 0 && (now.Mono < n.fullUntil || room.none()) {

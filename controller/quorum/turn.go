@@ -183,7 +183,7 @@ func (n *Node) work(now model.Now, out *loop.Outbox) {
 			computed = append(computed, nil)
 			continue
 		}
-		if !keepsBroker(j.cmd.Request) && room.none() {
+		if !keepsBroker(j.cmd.Request) && room.none() && !n.makesRoom(j.cmd.Request) {
 			n.giveUp(out, j, codeStorageError, ErrFull)
 			computed = append(computed, nil)
 			continue

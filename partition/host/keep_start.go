@@ -77,6 +77,9 @@ func (j *startJob) Run() {
 	all := j.d.keeper.take()
 	j.told = make([]startKeptMsg, len(all))
 	starts, err := j.m.writeLogStarts(j.d)
+	for vfs.IsNoSpace(err) && j.m.deps.SpareRoom != nil && j.m.deps.SpareRoom(j.d.path) {
+		starts, err = j.m.writeLogStarts(j.d)
+	}
 	fault := partition.FaultNone
 	if err != nil {
 		fault = partition.FaultRefused

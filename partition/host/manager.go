@@ -60,6 +60,10 @@ type Deps struct {
 	// Trouble is told, outside every loop, that a partition has gone offline because
 	// of its disk or is stalled: FailedReplicas and Stalled say which. May be nil.
 	Trouble func()
+	// SpareRoom, if not nil, is asked to free some of what the node has set aside on the
+	// disk of a log directory, for something that makes room there; it reports whether it
+	// did. It may be called from any goroutine, outside every loop.
+	SpareRoom func(dir string) bool
 	// Files bounds open segment files over all partitions; nil makes one for them all.
 	Files *log.FileCache
 }
