@@ -329,19 +329,12 @@ func (ld *loader) adopt(i int, w *headerWalk, t *tip) error {
 	return ld.checkEdges(i, end.pos)
 }
 
-// checkEdges compares what no checksum covers of the first and the last batch of a
-// trusted segment with the segment before, and the end with the seal.
+// checkEdges compares where a trusted segment ends with its seal. Its epochs are
+// compared with those of the file (see settleEpochs).
 func (ld *loader) checkEdges(i int, lastPos int64) error {
 	s := ld.found[i]
 	if mutant.On("log-edges-unchecked") {
 		return nil
-	}
-	if before := ld.epochBefore(i); s.first.epoch >= 0 && s.first.epoch < before {
-		return ld.damage(i, 0, s.base, fmt.Errorf("batch [%d, %d] of epoch %d after epoch %d", s.first.base, s.first.last, s.first.epoch, before))
-	}
-	if s.lastBatch.epoch >= 0 && s.lastBatch.epoch < s.first.epoch {
-		return ld.damage(i, lastPos, s.base, fmt.Errorf("batch [%d, %d] of epoch %d in a segment that begins in epoch %d",
-			s.lastBatch.base, s.lastBatch.last, s.lastBatch.epoch, s.first.epoch))
 	}
 	// Without a successor to compare it with, the seal is what tells where it ends.
 	if i == len(ld.found)-1 && s.seal != nil && s.end != s.seal.next {

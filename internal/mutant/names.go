@@ -45,7 +45,7 @@ func Names() []Mutant {
 		{"host-stray-deleted", "the log of a partition that the metadata lacks is deleted without a record of its removal"},
 		{"log-heads-not-compared", "the heads of a segment's batches are not held against the digest of what was written"},
 		{"log-index-off-by-one", "an entry of the offset index points one batch too far"},
-		{"log-edges-unchecked", "the ends of segments that a start takes as they stand are not compared with their neighbours and seals"},
+		{"log-edges-unchecked", "where the last segment ends is not compared with what an orderly stop has written down"},
 		{"log-keep-empty-epoch", "a truncation to the log's end keeps the epochs in which nothing was written"},
 		{"log-no-cutback", "the bytes of a failed append stay in the segment"},
 		{"log-retry-fsync", "a failed fsync is tried again on the same file, and believed"},
