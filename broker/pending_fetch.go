@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol"
@@ -266,7 +267,7 @@ func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
 		return
 	}
 	it.answer.HighWatermark, it.answer.LastStableOffset, it.answer.LogStartOffset = s.HighWatermark, s.LastStable, s.LogStart
-	if bounds.Diverging.Epoch >= 0 {
+	if bounds.Diverging.Epoch >= 0 && !mutant.On("shell-diverging-dropped") {
 		it.answer.Diverging = bounds.Diverging
 		return
 	}

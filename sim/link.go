@@ -116,6 +116,9 @@ func (s *stream) Write(frame []byte) {
 		}
 		w.act(KindAlter, func(r *rand.Rand) { s.altering(r, req) })
 	}
+	if y := w.play; y != nil && y.wrote != nil {
+		y.wrote(s, s.command(frame))
+	}
 	q.pieces = append(q.pieces, piece{q.last, frame})
 	w.at(q.last-w.sim.Now(), s.arrive)
 }
@@ -142,6 +145,9 @@ func (s *stream) arrive() {
 	var burst []byte
 	burst, s.requests.pieces = arrived(s.requests.pieces, w.sim.Now())
 	if len(burst) > 0 {
+		if y := w.play; y != nil && y.heard != nil {
+			y.heard(s)
+		}
 		s.local.Submit(burst)
 		s.look()
 	}

@@ -363,17 +363,10 @@ const generationStep = 1_000_000
 
 func (m *member) commit() {
 	w := m.world
-	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.MemberID, req.InstanceID, req.Generation = m.group, m.id, m.instance, m.generation
 	m.position++
 	at := int64(m.generation)*generationStep + m.position
 	tp := pick(w.clientRand, m.parts)
-	t := kmsg.NewOffsetCommitRequestTopic()
-	t.Topic = tp.Topic
-	p := kmsg.NewOffsetCommitRequestTopicPartition()
-	p.Partition, p.Offset = tp.Partition, at
-	t.Partitions = append(t.Partitions, p)
-	req.Topics = append(req.Topics, t)
+	req := m.committing(m.generation, tp, at)
 	m.ask(m.to(m.coordinator), req, pick(w.clientRand, []int16{7, 9}), func(resp kmsg.Response) {
 		if m.failed(resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode) {
 			return
@@ -383,6 +376,19 @@ func (m *member) commit() {
 		m.settled = m.settled || m.ending
 		w.trace.line("committed  %s %v at %d: %s", m.group, tp, at, m.name)
 	})
+}
+
+// committing is the request that commits an offset in a generation.
+func (m *member) committing(generation int32, tp model.TopicPartition, at int64) *kmsg.OffsetCommitRequest {
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.MemberID, req.InstanceID, req.Generation = m.group, m.id, m.instance, generation
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic = tp.Topic
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Partition, p.Offset = tp.Partition, at
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
 }
 
 // fetch asks for what is committed: nothing that was acknowledged before may be

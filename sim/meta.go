@@ -27,6 +27,7 @@ func (w *World) image() *metadata.Image { return w.meta.img }
 func (n *node) applied(img *metadata.Image, _ *metadata.Delta) {
 	if n.m.faults.dying == deathNone && n.m.node == n {
 		n.images = append(n.images, img)
+		n.claims(img)
 	}
 }
 

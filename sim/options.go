@@ -26,6 +26,9 @@ type Options struct {
 	// Skip are the acts of the nemesis, counted from 1, that don't take place.
 	Skip []Span
 
+	only string   // the title of the one play that the world has; tests set it
+	bill []script // the plays that it has
+
 	on    [kindCount]bool
 	drawn []Kind // those on that the nemesis draws from
 

@@ -30,26 +30,43 @@ type play struct {
 	leader, follower, other *machine
 	// wished is told of each wish to change ISRs before it is sent.
 	wished func(s *stream, req *kmsg.AlterPartitionRequest)
+	// wrote is told of each request between nodes, with its key if it is a command
+	// for the active controller; heard, of what comes to the one who serves.
+	wrote func(s *stream, key int16)
+	heard func(s *stream)
 	// pinned are connections whose requests arrive when the play says so.
 	pinned []*stream
-	over   bool
+	// lateDisk is who is not told that its flushes are done, for now; returns tell it.
+	lateDisk *node
+	returns  []func()
+	// heals: the network is whole again when it ends.
+	heals bool
+	over  bool
 }
 
-// playbill are the plays that there are.
-var playbill = []struct {
+// script is a play that there is.
+type script struct {
 	title    string
 	replicas int // at least
 	active   int // where the active controller sits among them, if it is one of them
 	// spare: one of them can be missing, and writes go on.
 	spare bool
 	begin func(*play)
-}{
-	{"below the log start", 2, 2, true, (*play).belowStart},
-	{"unheard log start", 2, 2, true, (*play).unheardStart},
-	{"reborn before the yes", 2, 2, true, func(y *play) { y.reborn(false) }},
-	{"reborn before the retry", 2, 2, true, func(y *play) { y.reborn(true) }},
-	{"wish out of date", 2, 2, true, (*play).outdatedWish},
-	{"late voice", 3, 1, false, (*play).lateVoice},
+	// fits reports whether a world can have it; nil: each can.
+	fits func(*World) bool
+}
+
+// anywhere as script.active: whoever leads, and is the active controller, stays so.
+const anywhere = -1
+
+// playbill are plays about the replicas of a partition.
+var playbill = []script{
+	{"below the log start", 2, 2, true, (*play).belowStart, nil},
+	{"unheard log start", 2, 2, true, (*play).unheardStart, nil},
+	{"reborn before the yes", 2, 2, true, func(y *play) { y.reborn(false) }, nil},
+	{"reborn before the retry", 2, 2, true, func(y *play) { y.reborn(true) }, nil},
+	{"wish out of date", 2, 2, true, (*play).outdatedWish, nil},
+	{"late voice", 3, 1, false, (*play).lateVoice, nil},
 }
 
 // scene is the partition that plays are about, nil if there is none yet: the first
@@ -67,7 +84,17 @@ func (w *World) scene() *part {
 // other half of the worlds: what a play does is no excuse for a record that rot has
 // spoilt where another lost it.
 func (o *Options) drawPlays(r *rand.Rand) {
-	if r.IntN(4)%2 == 0 || o.nodes < 3 || o.replicas < 2 {
+	n, second := r.IntN(4), r.IntN(2) == 0
+	switch {
+	case o.nodes < 3 || o.replicas < 2:
+		return
+	case o.only != "":
+		o.bill = titled(o.only)
+	case n%2 == 1:
+		o.bill = playbill
+	case n == 2 && second:
+		o.bill = secondBill
+	default:
 		return
 	}
 	o.on[KindPlay], o.on[KindKill], o.on[KindPower] = true, true, true
@@ -87,14 +114,17 @@ func (w *World) stage() {
 	}
 	if p := w.scene(); w.play == nil && p != nil && w.activeController() != nil {
 		w.act(KindPlay, func(r *rand.Rand) {
-			bill, reg := pick(r, playbill), w.registration(p)
-			if n := len(reg.Replicas); n < bill.replicas || n <= bill.active && reg.HasReplica(w.activeController().id) || bill.spare && n <= minISR(w.image(), p.tp.Topic) {
+			s, reg := pick(r, w.o.bill), w.registration(p)
+			if n := len(reg.Replicas); n < s.replicas || n <= s.active && reg.HasReplica(w.activeController().id) || s.spare && n <= minISR(w.image(), p.tp.Topic) {
 				return
 			}
-			w.play = &play{w: w, r: r, p: p, title: bill.title}
-			w.trace.line("play       %s, of %v", bill.title, p.tp)
+			if s.fits != nil && !s.fits(w) {
+				return
+			}
+			w.play = &play{w: w, r: r, p: p, title: s.title}
+			w.trace.line("play       %s, of %v", s.title, p.tp)
 			w.counts.kind[KindPlay]++
-			w.play.prepare(bill.replicas, bill.active, bill.begin)
+			w.play.prepare(s.replicas, s.active, s.begin)
 		})
 	}
 	w.at(exp(w.playRand, playPause), w.stage)
@@ -113,6 +143,11 @@ func (y *play) prepare(least, seat int, begin func(*play)) {
 		y.raise(m)
 	}
 	y.wait("rest", stepMax, y.calm, func() {
+		if seat == anywhere {
+			y.heals = true
+			begin(y)
+			return
+		}
 		reg := w.registration(y.p)
 		order := slices.Clone(reg.Replicas)
 		y.r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
@@ -177,7 +212,11 @@ func (y *play) end(why string) {
 	for _, s := range y.pinned {
 		s.unpin()
 	}
+	y.flushReturns()
 	w.net.hush = nil
+	if y.heals {
+		w.net.heal()
+	}
 	for _, m := range w.machines {
 		y.raise(m)
 	}

@@ -291,16 +291,36 @@ func (c *cast) reflex(r *rand.Rand, n int, joined, left []model.BrokerID) {
 // controller travel; docs/formats/private.md.
 const keyCommand = 20004
 
-// wish reads a leader's wish to change ISRs from a frame, nil if it is another.
-func (s *stream) wish(frame []byte) *kmsg.AlterPartitionRequest {
+// command returns the key of the request that a frame to the active controller
+// carries, -1 if it is something else.
+func (s *stream) command(frame []byte) int16 {
+	at := commandAt(frame)
+	if s.class != transport.ClassController || at < 0 {
+		return -1
+	}
+	return int16(binary.BigEndian.Uint16(frame[at:]))
+}
+
+// commandAt returns where the request begins that a frame of the private API
+// carries, -1 if it is another frame.
+func commandAt(frame []byte) int {
 	const client = protocol.FrameSizeLen + 2 + 2 + 4 // where the client's id begins
-	if s.class != transport.ClassController || len(frame) < client+2 || binary.BigEndian.Uint16(frame[protocol.FrameSizeLen:]) != keyCommand {
-		return nil
+	if len(frame) < client+2 || binary.BigEndian.Uint16(frame[protocol.FrameSizeLen:]) != keyCommand {
+		return -1
 	}
 	at := client + 2 + int(binary.BigEndian.Uint16(frame[client:])) + 1 // no tagged fields
-	if len(frame) < at+8 || int16(binary.BigEndian.Uint16(frame[at:])) != protocol.KeyAlterPartition {
+	if len(frame) < at+8 {
+		return -1
+	}
+	return at
+}
+
+// wish reads a leader's wish to change ISRs from a frame, nil if it is another.
+func (s *stream) wish(frame []byte) *kmsg.AlterPartitionRequest {
+	if s.command(frame) != protocol.KeyAlterPartition {
 		return nil
 	}
+	at := commandAt(frame)
 	req := kmsg.NewPtrAlterPartitionRequest()
 	req.SetVersion(int16(binary.BigEndian.Uint16(frame[at+2:])))
 	if req.ReadFrom(frame[at+8:]) != nil {

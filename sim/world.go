@@ -37,6 +37,7 @@ type World struct {
 	nemesisRand, diskRand, clientRand, nodeRand *rand.Rand
 
 	frail    *machine          // the one whose disk may fail; nil: none has yet
+	exVoter  *machine          // the one that has lost its vote with its metadata; nil: none has yet
 	lastAck  model.Instant     // when something was last acknowledged
 	acts     [kindCount]uint64 // of the nemesis, so far
 	phase    phase

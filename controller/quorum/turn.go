@@ -334,7 +334,9 @@ func (n *Node) refuse(out *loop.Outbox) {
 func (n *Node) resign(out *loop.Outbox, err error) {
 	n.leading = false
 	n.ctl.Deactivate()
-	n.giveUpAll(out, n.waiting.drop(), err)
+	if !mutant.On("ctl-reply-by-index") {
+		n.giveUpAll(out, n.waiting.drop(), err)
+	}
 	n.refuse(out)
 	n.dropReads(false, out)
 	n.dropChange(out)

@@ -30,7 +30,7 @@ func Names() []Mutant {
 		{"ctl-no-epoch-bump", "a broker that comes back quickly leads on in the same epoch"},
 		{"ctl-observer-falls-back", "an observer shows an image older than one it has shown in an earlier life"},
 		{"ctl-power-keeps-seat", "a broker that lost power keeps its seats in ISR and ELR"},
-		{"ctl-reply-by-index", "a reply is released by the index of an entry, whatever its term"},
+		{"ctl-reply-by-index", "a reply is released by the index of an entry, whatever its term, also one that was lost with the leadership"},
 		{"ctl-sole-reelected", "the sole ISR member keeps its seat through a loss of power, though others are eligible"},
 		{"ctl-unclean-silently", "a replica that is neither in ISR nor ELR is elected though nobody has chosen that records may be lost"},
 		{"ctl-vote-lost", "term and vote are not written to the disk"},
@@ -87,6 +87,7 @@ func Names() []Mutant {
 		{"part-truncate-to-hw-no-epochs", "a follower without epochs begins by truncating to its high watermark"},
 		{"receipt-kept-dropped", "the bytes that a truncation takes are not kept, though the receipt says so"},
 		{"receipt-none", "a truncation takes bytes without telling whoever keeps them"},
+		{"shell-diverging-dropped", "a fetch that diverges is answered without saying where"},
 		{"shell-frame-reused", "a connection reads into a frame that a request still holds"},
 	}
 }
