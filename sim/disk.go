@@ -31,8 +31,10 @@ var errDead = errors.New("the process is dying")
 type faults struct {
 	m *machine
 
-	// countdown to a death at a disk operation; 0: none is planned.
+	// countdown to a death at a disk operation; 0: none is planned. countOn is a
+	// part of the paths that count.
 	countdown int
+	countOn   string
 	plan      death
 	// dying: the process has died in an operation that it will not come back
 	// from; everything it does until the end of the event is void.
@@ -57,7 +59,7 @@ func (f *faults) Decide(op faultfs.Op) *faultfs.Fault {
 	if f.dying != deathNone {
 		return faultfs.Fail(errDead)
 	}
-	if f.countdown > 0 && op.Kind.Mutates() {
+	if f.countdown > 0 && op.Kind.Mutates() && strings.Contains(op.Path, f.countOn) {
 		if f.countdown--; f.countdown == 0 {
 			if f.die(op) {
 				return faultfs.Fail(errDead)
@@ -134,7 +136,7 @@ func (m *machine) bury() {
 		cut = memfs.CutAnywhere(m.world.diskRand)
 	}
 	kind := f.dying
-	f.dying, f.countdown, f.torn, f.hits = deathNone, 0, false, 0
+	f.dying, f.countdown, f.countOn, f.torn, f.hits = deathNone, 0, "", false, 0
 	m.end(kind, cut)
 }
 
@@ -166,7 +168,7 @@ func (m *machine) end(kind death, cut func(int) int) {
 		m.disk = m.disk.KillClone(memfs.Kill{Cut: cut})
 		m.line("process    ended")
 	}
-	m.faults.countdown, m.faults.hits = 0, 0
+	m.faults.countdown, m.faults.countOn, m.faults.hits = 0, "", 0
 	if w.phase != over {
 		w.at(w.downtime(), m.boot)
 	}

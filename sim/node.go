@@ -336,6 +336,9 @@ func (f *flusher) Submit(j host.DiskJob, urgent bool) {
 	}
 	f.freed = max(f.freed, at)
 	f.jobs = append(f.jobs, j)
+	if y := n.world.play; y != nil && y.lateDisk == n {
+		y.lateJobs = append(y.lateJobs, j)
+	}
 	n.rt.After(at-now, do(func() { f.run(j) }))
 }
 
@@ -347,7 +350,7 @@ func (f *flusher) run(j host.DiskJob) {
 			f.jobs = append(f.jobs[:i:i], f.jobs[i+1:]...)
 			j.Run()
 			late := f.node.delay(KindFlush, f.node.world.o.flush) / 4
-			if y := f.node.world.play; y != nil && y.lateDisk == f.node {
+			if y := f.node.world.play; y != nil && slices.Contains(y.lateJobs, j) {
 				y.returns = append(y.returns, func() { f.node.rt.After(0, do(j.Done)) })
 				return
 			}

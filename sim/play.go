@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition/host"
 )
 
 // Some orders of faults are so long that chance never gets to their end: each
@@ -36,9 +37,12 @@ type play struct {
 	heard func(s *stream)
 	// pinned are connections whose requests arrive when the play says so.
 	pinned []*stream
-	// lateDisk is who is not told that its flushes are done, for now; returns tell it.
+	// lateDisk is who is not told that its jobs for the disk are done, those that are
+	// submitted now; returns tell it.
 	lateDisk *node
+	lateJobs []host.DiskJob
 	returns  []func()
+	deaths   int // of the one whom it is about
 	// heals: the network is whole again when it ends.
 	heals bool
 	over  bool
@@ -138,7 +142,7 @@ func (y *play) prepare(least, seat int, begin func(*play)) {
 	w := y.w
 	w.net.heal()
 	for _, m := range w.machines {
-		m.faults.countdown = 0
+		m.faults.countdown, m.faults.countOn = 0, ""
 		m.fill(-1)
 		y.raise(m)
 	}

@@ -64,7 +64,7 @@ func (y *play) overtaken(old *machine) {
 	}, func() {
 		w.checkHeld()
 		y.flushReturns()
-		y.after(model.Instant(1), func() {
+		y.after(model.Instant(w.o.spare)+1, func() { // they come by way of a spare
 			w.deepCheck()
 			y.end("done")
 		})
@@ -97,7 +97,7 @@ func (y *play) flushReturns() {
 	for _, tell := range y.returns {
 		tell()
 	}
-	y.returns, y.lateDisk = nil, nil
+	y.returns, y.lateJobs, y.lateDisk = nil, nil, nil
 }
 
 // lastDamaged: the only member of the ISR comes back without its replica. Nobody
@@ -160,4 +160,83 @@ func (y *play) nobodyLeads(l *machine) {
 		w.quiet = lively
 		y.after(300*millisecond, func() { y.end("done") })
 	})
+}
+
+// spoiltHeader: a bit flips in what no CRC covers, of a batch that a start looks at. It
+// is noticed, or is not served.
+func (y *play) spoiltHeader() {
+	w, f := y.w, y.follower
+	y.heals = true
+	if w.frail != nil && w.frail != f {
+		y.end("another's disk may fail")
+		return
+	}
+	y.wait("flushed batches", 2*second, func() bool { _, _, ok := y.flushed(f); return ok }, func() {
+		y.kill(f, deathKill, 20*second)
+		path, b, ok := y.flushed(f)
+		r := f.find(y.p)
+		if !ok || !w.othersWhole(r) {
+			y.end("it is needed")
+			return
+		}
+		at := b.pos + pick(y.r, []int{6, 7, 7, 7, 15}) // the base offset, the leader epoch
+		if !f.spoil(y.r, path, at, at+1, true) {
+			w.fail(0, "%s can't be spoilt", path)
+		}
+		w.frail = f
+		r.rotten, y.p.maimed = true, true
+		was := slices.Clone(b.raw[:headerFields])
+		y.raise(f)
+		y.wait("return", stepMax, func() bool { return y.active(f) && r.host != nil && r.state != nil }, func() {
+			y.after(y.some(), func() {
+				y.notServed(r, b.base, was)
+				y.end("done")
+			})
+		})
+	})
+}
+
+// headerFields is the length of what stands before the CRC in a batch.
+const headerFields = 17
+
+// flushed returns a batch of a machine's newest segment that its disk was said to have.
+func (y *play) flushed(m *machine) (path string, b fileBatch, ok bool) {
+	tp := y.p.tp
+	names, err := m.disk.List(partDir(tp))
+	if err != nil {
+		return "", b, false
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return filepath.Ext(name) != ".log" })
+	if len(names) == 0 {
+		return "", b, false
+	}
+	path = filepath.Join(partDir(tp), slices.Max(names))
+	content, err := m.disk.Content(path)
+	if err != nil {
+		return "", b, false
+	}
+	point := checkpointOf(m.disk, recoveryPointFile, tp)
+	batches, _, _ := y.w.parses.of(content)
+	batches = slices.DeleteFunc(slices.Clone(batches), func(b fileBatch) bool { return b.last >= point })
+	if len(batches) == 0 {
+		return "", b, false
+	}
+	return path, pick(y.r, batches), true
+}
+
+// notServed has a batch be read as it was written, or not at all.
+func (y *play) notServed(r *replica, base int64, was []byte) {
+	s := r.state
+	if s == nil || s.View == nil || base < int64(s.LogStart) || base >= int64(s.LogEnd) {
+		return
+	}
+	region, err := s.View.Read(model.Offset(base), s.LogEnd, 4000, true)
+	if err != nil {
+		return
+	}
+	defer region.Release()
+	b := make([]byte, len(was))
+	if n, err := region.ReadAt(b, 0); n == len(b) && err == nil && string(b) != string(was) {
+		y.w.fail(5, "%v: broker %d reads %x from %d on, written was %x", r.tp, r.m.id, b, base, was)
+	}
 }

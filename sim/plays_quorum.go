@@ -14,11 +14,13 @@ var secondBill = []script{
 	{"forgotten vote", 2, anywhere, false, (*play).forgottenVote, (*World).threeVoters},
 	{"another's entry", 2, anywhere, false, (*play).anothersEntry, (*World).threeVoters},
 	{"wiped voter", 2, anywhere, false, (*play).wipedVoter, (*World).threeVoters},
+	{"catching up", 2, anywhere, false, (*play).catchingUp, (*World).threeVoters},
 	{"waiting heartbeat", 2, anywhere, false, (*play).waitingHeartbeat, (*World).threeVoters},
 	{"early offset", 2, anywhere, false, (*play).early, (*World).grouped},
 	{"refused offset", 2, anywhere, false, (*play).refused, (*World).grouped},
 	{"past generation", 2, anywhere, false, (*play).pastGeneration, (*World).grouped},
 	{"late flush", 2, 2, true, (*play).lateFlush, nil},
+	{"spoilt header", 2, 2, true, (*play).spoiltHeader, nil},
 	{"last one damaged", 2, 2, true, (*play).lastDamaged, nil},
 }
 
@@ -152,6 +154,67 @@ func (y *play) wipedVoter() {
 			y.join(wiped, behind)
 			y.raise(wiped)
 			y.after(4*model.Instant(w.o.election)+second, func() { y.end("done") })
+		})
+	})
+}
+
+// catchingUp: a voter gets all at once what it has missed of the metadata, and dies in
+// one of the writes that this takes.
+func (y *play) catchingUp() {
+	_, _, others := y.voters()
+	y.missesMore(others[0])
+}
+
+// missesMore keeps a voter from hearing what is committed for a while.
+func (y *play) missesMore(f *machine) {
+	w, t := y.w, y.w.admin.topics[y.p.tp.Topic]
+	active := w.activeController()
+	for _, m := range w.machines {
+		if m != f {
+			y.part(f, m, 20*second)
+		}
+	}
+	more := 2
+	var set func()
+	set = func() {
+		y.wait("idle administrator", stepMax, func() bool { return !w.admin.waiting && !t.unsure }, func() {
+			c := w.admin.to(active.id)
+			if more--; more < 0 || c == nil {
+				y.diesWriting(f)
+				return
+			}
+			w.admin.set(c, t, "retention.ms", utoa(100_000_000_000+y.r.Uint64N(1_000_000)))
+			set()
+		})
+	}
+	set()
+}
+
+// deathsInWrites is how often a voter dies while it catches up.
+const deathsInWrites = 3
+
+// diesWriting opens the network again and ends a process at its next writes of the
+// metadata.
+func (y *play) diesWriting(f *machine) {
+	if f.node == nil {
+		y.end("it is gone")
+		return
+	}
+	life := f.lives
+	f.faults.plan = pick(y.r, []death{deathPower, deathPower, deathKill})
+	f.faults.countdown, f.faults.countOn = 1+y.r.IntN(10), metadataDir
+	for _, m := range y.w.machines { // what was sent one by one meanwhile does not come
+		y.w.net.reset(f.id, m.id)
+	}
+	y.w.net.heal()
+	y.wait("death in a write", second, func() bool { return f.node == nil }, func() {
+		y.raise(f)
+		y.wait("return", stepMax, func() bool { return f.lives > life && f.up() }, func() {
+			if y.deaths++; y.deaths == deathsInWrites || y.w.activeController() == nil || y.w.activeController() == f {
+				y.end("done")
+				return
+			}
+			y.missesMore(f)
 		})
 	})
 }

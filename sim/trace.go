@@ -80,8 +80,9 @@ func (c *logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 // Write implements zapcore.Core.
 func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	const quarantined = "an assertion failed; the partition is quarantined"
+	const forfeited = "this node does not vote until it is removed and added again"
 	w := c.m.world
-	if w.trace.out == nil && e.Message != quarantined || c.m.faults.dying != deathNone {
+	if w.trace.out == nil && e.Message != quarantined && e.Message != forfeited || c.m.faults.dying != deathNone {
 		return nil
 	}
 	enc := zapcore.NewMapObjectEncoder()
@@ -89,8 +90,9 @@ func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		f.AddTo(enc)
 	}
 	c.m.line("log        %s: %s %v", e.Level, e.Message, enc.Fields)
-	if e.Message == quarantined && w.failure == nil {
-		w.h.asserted = fmt.Sprintf("%s %v", e.Message, enc.Fields)
+	// A voter on a sound disk keeps its vote.
+	if (e.Message == quarantined || e.Message == forfeited && c.m != w.frail) && w.failure == nil {
+		w.h.asserted = fmt.Sprintf("broker %d: %s %v", c.m.id, e.Message, enc.Fields)
 	}
 	return nil
 }
