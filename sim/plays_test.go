@@ -6,36 +6,49 @@ import (
 	"testing"
 )
 
-// playEnds is a trace of which only the ends of plays are kept.
-type playEnds []string
+// stageEnds is a trace of which only the ends of plays are kept. The first that comes to
+// its end ends the world.
+type stageEnds struct {
+	w   *World
+	all []string
+}
 
 // Write implements io.Writer.
-func (e *playEnds) Write(line []byte) (int, error) {
+func (e *stageEnds) Write(line []byte) (int, error) {
 	if _, why, ok := strings.Cut(string(line), "play       ends: "); ok {
-		*e = append(*e, strings.TrimSpace(why))
+		e.all = append(e.all, strings.TrimSpace(why))
+		if e.done() {
+			e.w.phase = over
+		}
 	}
 	return len(line), nil
 }
 
+func (e *stageEnds) done() bool { return slices.Contains(e.all, "done") }
+
 // Each play comes to its end in one of the first few worlds that have nothing else: a
 // step that waits for what never comes would make it a play that shows nothing.
 func TestPlaysEnd(t *testing.T) {
-	most := uint64(12)
 	if testing.Short() {
 		t.Skip("some dozen worlds")
 	}
+	const most = 12
 	for _, s := range slices.Concat(playbill, secondBill) {
 		t.Run(s.title, func(t *testing.T) {
 			var all []string
-			for seed := range most {
-				var ends playEnds
-				if r := Run(Options{Seed: seed + 1, Nodes: 3, only: s.title}, &ends); r.Failure != nil {
-					t.Fatalf("seed %d: %v", seed+1, r.Failure)
+			for seed := range uint64(most) {
+				ends := &stageEnds{}
+				restore := seedRaft(seed + 1)
+				ends.w = newWorld(Options{Seed: seed + 1, Nodes: 3, Until: 10 * DefaultEvents, only: s.title}, ends)
+				ends.w.run()
+				restore()
+				if ends.w.failure != nil {
+					t.Fatalf("seed %d: %v", seed+1, ends.w.failure)
 				}
-				if slices.Contains(ends, "done") {
+				if ends.done() {
 					return
 				}
-				all = append(all, ends...)
+				all = append(all, ends.all...)
 			}
 			t.Errorf("not in %d worlds; it ended with %q", most, all)
 		})

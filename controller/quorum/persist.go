@@ -43,7 +43,9 @@ func (s *storage) saveHardState(h *raftpb.HardState) error {
 	next := hardState{Term: h.GetTerm(), Vote: h.GetVote(), Commit: h.GetCommit()}
 	changed := next.Term != s.hard.Term || next.Vote != s.hard.Vote
 	if mutant.On("ctl-hardstate-first") && next.Commit != s.hard.Commit {
-		changed = true // else the library's own order would hide it: no leader is heard first of in a message that counts what it brings
+		// Else its order does not show: the first message of a new leader, which brings
+		// the term, counts nothing that it brings.
+		changed = true
 	}
 	if changed && !mutant.On("ctl-vote-lost") {
 		if err := s.writeHardState(next); err != nil {
