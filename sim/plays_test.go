@@ -32,25 +32,25 @@ func TestPlaysEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some dozen worlds")
 	}
-	const most = 12
+	seeds := []uint64{5, 4, 3, 2, 6, 7, 8, 9, 10, 11, 12, 1} // most come to it in the first two
 	for _, s := range slices.Concat(playbill, secondBill) {
 		t.Run(s.title, func(t *testing.T) {
 			var all []string
-			for seed := range uint64(most) {
+			for _, seed := range seeds {
 				ends := &stageEnds{}
-				restore := seedRaft(seed + 1)
-				ends.w = newWorld(Options{Seed: seed + 1, Nodes: 3, Until: 10 * DefaultEvents, only: s.title}, ends)
+				restore := seedRaft(seed)
+				ends.w = newWorld(Options{Seed: seed, Nodes: 3, Until: 10 * DefaultEvents, only: s.title}, ends)
 				ends.w.run()
 				restore()
 				if ends.w.failure != nil {
-					t.Fatalf("seed %d: %v", seed+1, ends.w.failure)
+					t.Fatalf("seed %d: %v", seed, ends.w.failure)
 				}
 				if ends.done() {
 					return
 				}
 				all = append(all, ends.all...)
 			}
-			t.Errorf("not in %d worlds; it ended with %q", most, all)
+			t.Errorf("not in %d worlds; it ended with %q", len(seeds), all)
 		})
 	}
 }
