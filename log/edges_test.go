@@ -193,3 +193,23 @@ func TestRebuiltEpochsDoNotFall(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// The output of a compaction takes the place of its sources only if it is whole: it was
+// synced before it got the name by which it counts.
+func TestDamagedOutputReplacesNothing(t *testing.T) {
+	for _, harm := range []func(b []byte) []byte{
+		func(b []byte) []byte { return flip(b, 70) },
+		func(b []byte) []byte { return b[:len(b)-1] },
+		func(b []byte) []byte { return append(b, make([]byte, 100)...) },
+		func(b []byte) []byte { return append(bytes.Clone(b), b...) },
+	} {
+		for _, stop := range []log.Stop{log.StopProcess, log.StopPower} {
+			r, _ := segmented(t)
+			r.rewrite(r.file(8, ".log.swap"), harm(bytes.Clone(r.read(r.file(8, ".log")))))
+			r.must(r.mem.Remove(r.file(8, ".seal")))
+			if c := r.damaged(stop, 32); c.Segment != 8 {
+				t.Errorf("%s: %+v", stop, c)
+			}
+		}
+	}
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // slices of the matrix: each run of the short test takes another one, by the day.
-const damageSlices = 20
+const damageSlices = 30
 
 // part says which cases are run: all of them, or those of one slice.
 type part struct {
@@ -153,7 +153,7 @@ func TestDamageAtEveryWrite(t *testing.T) {
 		seen[s.step]++
 	}
 	t.Logf("%d changes of the disk (%v), %d cases in all", len(l.scenes), seen, p.seen)
-	for _, step := range []string{"append", "roll", "flush", "checkpoint", "compact", "delete records", "restart", "stop"} {
+	for _, step := range []string{"append", "roll", "flush", "checkpoint", "truncate", "compact", "delete records", "restart", "stop"} {
 		if seen[step] == 0 {
 			t.Errorf("nothing was changed in %q", step)
 		}

@@ -159,6 +159,54 @@ func (l *life) transactions() {
 	}
 }
 
+// truncate has the log of t cut as a follower's is: what was cut was durable.
+func (l *life) truncate() {
+	n, tp := l.n, model.TopicPartition{Topic: "t"}
+	must := func(err error) {
+		l.t.Helper()
+		if err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	n.stop()
+	must(checkpoint.RemoveCleanShutdown(n.fs, "/data/"+checkpoint.CleanShutdownFile))
+	const file = "/data/" + checkpoint.RecoveryPointFile
+	point := func(o model.Offset) error {
+		points, err := checkpoint.ReadOffsets(n.fs, file)
+		if err != nil {
+			return err
+		}
+		points[tp] = o
+		return checkpoint.WriteOffsets(n.fs, file, points)
+	}
+	plog, _, err := log.Open(log.Options{
+		FS: n.fs, Dir: "/data/t-0", Partition: tp, RecoveryPoint: l.ends[tp], LowerRecoveryPoint: point,
+		Config: log.Config{SegmentBytes: 420, IndexIntervalBytes: 100},
+	})
+	must(err)
+	end, epoch := plog.LogEnd(), plog.Epochs().LatestEpoch()
+	for salt, records := range []int{2, 3} {
+		b := logtest.Batch(logtest.Spec{Base: end, Epoch: epoch, Records: records, Salt: salt + 1, Timestamp: 1_700_000_000_000})
+		_, err := plog.Append(model.Now{}, b)
+		must(err)
+		job := plog.StartFlush()
+		must(plog.FinishFlush(job, job.Run()))
+		must(point(plog.RecoveryPoint()))
+		if salt > 0 {
+			l.knows("t", b)
+			break
+		}
+		_, err = plog.Truncate(end)
+		must(err)
+		_, err = plog.Reclaim()
+		must(err)
+	}
+	l.ends[tp] = plog.LogEnd()
+	must(plog.Close(true))
+	n.start()
+	n.register()
+}
+
 func (l *life) knows(topic string, b record.Batch) {
 	l.batches[topic] = append(l.batches[topic], bytes.Clone(b[covered:]))
 }
@@ -189,6 +237,7 @@ func (l *life) steps() []lifeStep {
 		{"restart", func() { n.stop(); n.start(); n.register() }},
 		{"append", plain("t", 2, idem(2))},
 		{"roll", plain("t", 6, record.Options{})},
+		{"truncate", l.truncate},
 		{"compact", func() {
 			for _, words := range []string{"b=c04", "a=c05 e=c06", "d=c07", "f=c08 g=c09", "b=c10", "h=c11"} {
 				l.keyed(words)
