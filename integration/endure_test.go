@@ -504,10 +504,14 @@ func (e *endurance) finish() {
 	e.c.start()
 	e.checkAll()
 	t.Log(e.summary())
+	holes := int64(0)
 	for _, x := range e.trails {
-		if x.policy == compacts && e.goes && x.tail.holes == 0 {
-			t.Errorf("%v: nothing was compacted", x.p)
+		if x.policy == compacts {
+			holes += x.tail.holes
 		}
+	}
+	if e.goes && holes == 0 && long() { // the short form may end before a cleaning does
+		t.Error("nothing was compacted")
 	}
 }
 
