@@ -51,15 +51,18 @@ func TestDigestOfReplicas(t *testing.T) {
 // them (seed 400144).
 func TestSlowFollowersHaveTime(t *testing.T) {
 	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
-	w.o.fetchMax, w.o.latency = 1, 5*time.Millisecond
+	w.o.fetchMax, w.o.latency, w.o.padMax = 1, 5*time.Millisecond, 1500
 	for i, gone := range []bool{false, false, true} {
 		p := w.h.part(model.TopicIDPartition{Partition: int32(i)}, model.TopicPartition{Topic: "d0", Partition: int32(i)})
 		p.recs, p.gone = make([]rec, 6000*(i+1)), gone
 	}
-	if got, want := w.endWithin(), (60+240)*second; got != want {
-		t.Errorf("12000 batches one by one, over 5 ms each: %d s, want %d", got/second, want/second)
-	}
-	if w.o.fetchMax = 1000; w.endWithin() != endMax {
-		t.Errorf("fetches of 1000 bytes: %d s, want %d", w.endWithin()/second, endMax/second)
+	for _, tc := range []struct {
+		bytes, pad int
+		more       model.Instant
+	}{{1, 1500, 240}, {1000, 1500, 240}, {1000, 20, 30}, {1 << 20, 1500, 0}} {
+		w.o.fetchMax, w.o.padMax = int32(tc.bytes), tc.pad
+		if got, want := w.endWithin()/second, 60+tc.more; got != want {
+			t.Errorf("12000 records in fetches of %d bytes, over 5 ms each: %d s, want %d", tc.bytes, got, want)
+		}
 	}
 }

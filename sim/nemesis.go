@@ -250,20 +250,22 @@ func (m *machine) heal() {
 // healed; see endWithin.
 const endMax = 60 * second
 
-// endWithin is endMax, and what followers need to fetch the longest log batch by
-// batch, if that is what they are given.
+// endWithin is endMax, and what followers need to fetch the longest log in as many
+// requests as that may take: a fetch brings one batch at least, and otherwise no more
+// bytes than it asks for.
 func (w *World) endWithin() model.Instant {
-	if w.o.fetchMax > 1 {
-		return endMax
-	}
 	longest := 0
 	for _, p := range w.h.order {
 		if !p.gone {
 			longest = max(longest, len(p.recs))
 		}
 	}
-	const perBatch = 4 // latencies: there and back, and some are longer
-	return endMax + perBatch*model.Instant(w.o.latency)*model.Instant(longest)
+	const (
+		perFetch  = 4   // latencies: there and back, and some are longer
+		perRecord = 100 // bytes besides the padding, at most
+	)
+	fetches := longest / max(1, int(w.o.fetchMax)/(w.o.padMax+perRecord))
+	return endMax + perFetch*model.Instant(w.o.latency)*model.Instant(fetches)
 }
 
 // watchEnd looks whether all is done.
