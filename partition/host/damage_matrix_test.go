@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// slices of the matrix: each run of the short test takes another one, by the day.
+// damageSlices is into how many parts the matrix falls: the short test takes another one
+// each day.
 const damageSlices = 30
 
 // part says which cases are run: all of them, or those of one slice.
