@@ -24,7 +24,8 @@ func ailments() []ailment {
 		return func(e *endurance) string { return fmt.Sprintf("%s:when=%d+", what, 1+e.rng.IntN(most)) }
 	}
 	slow := func(e *endurance) string {
-		return fmt.Sprintf("delay_enter=%d:when=1+%d", 100_000+e.rng.IntN(1_500_000), 1+e.rng.IntN(10))
+		// A start after a kill has some fifty of them, one after another.
+		return fmt.Sprintf("delay_enter=%d:when=1+%d", 100_000+e.rng.IntN(1_200_000), 2+e.rng.IntN(9))
 	}
 	const writes, flushes, reads = "pwrite64", "fdatasync,fsync", "pread64,sendfile"
 	return []ailment{
