@@ -249,11 +249,15 @@ func (b *Broker) registrationFacts() controller.RegistrationFacts {
 	default:
 		facts.Stop = metadata.StopPower
 	}
+	var remnants []controller.ReplicaEnd
 	for _, f := range b.replicas.FailedReplicas() {
 		facts.Damaged = append(facts.Damaged, f.ID)
+		if f.Readable != model.NoOffset {
+			remnants = append(remnants, controller.ReplicaEnd{TopicIDPartition: f.ID, End: metadata.RemnantEnd(f.Readable)})
+		}
 	}
 	facts.Damaged = append(facts.Damaged, b.replicas.Doubtful()...)
-	facts.Ends = []controller.ReplicaEnd{}
+	facts.Ends = append([]controller.ReplicaEnd{}, remnants...)
 	for _, h := range b.replicas.All() {
 		s := h.State()
 		if s.Role == partition.Offline {

@@ -52,6 +52,9 @@ func (d *damageReporter) due(epoch model.BrokerEpoch) *controller.DamageReport {
 		p := img.PartitionByID(f.ID)
 		if !d.told[f.ID] && p != nil && len(p.Replicas) > 1 && (p.InISR(self) || p.InELR(self)) {
 			r.Replicas = append(r.Replicas, f.ID)
+			if f.Readable != model.NoOffset {
+				r.Remnants = append(r.Remnants, controller.ReplicaEnd{TopicIDPartition: f.ID, End: metadata.RemnantEnd(f.Readable)})
+			}
 		}
 	}
 	for _, h := range d.b.replicas.Stalled() {

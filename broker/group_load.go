@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 
 	"go.uber.org/zap"
@@ -8,6 +9,7 @@ import (
 	"github.com/tidemark/tidemark/coordinator"
 	"github.com/tidemark/tidemark/coordinator/group"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/partition"
 	"github.com/tidemark/tidemark/partition/host"
 )
@@ -66,6 +68,9 @@ func (l *groupLoad) slice(st *host.State) (more bool, err error) {
 		return false, l.loader.Feed(nil, st.HighWatermark)
 	}
 	region, err := st.View.Read(from, l.end, int(l.r.g.b.config.Groups.LoadBufferBytes), true)
+	if damage := (*log.CorruptionError)(nil); errors.As(err, &damage) {
+		l.r.h.Verify(from)
+	}
 	if err != nil {
 		return false, err
 	}

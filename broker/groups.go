@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark/tidemark/coordinator/group"
 	"github.com/tidemark/tidemark/coordinator/group/consumer"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition"
 	"github.com/tidemark/tidemark/partition/host"
 	"github.com/tidemark/tidemark/protocol"
 	"github.com/tidemark/tidemark/protocol/server"
@@ -223,6 +224,9 @@ func (g *groups) coordinatorOf(listener, name string) (protocol.NodeEndpoint, pr
 	if reg == nil || reg.Leader == model.NoLeader {
 		return protocol.NodeEndpoint{}, protocol.CodeCoordinatorNotAvailable
 	}
+	if g.lost(g.b.replicas.GetByID(model.TopicIDPartition{TopicID: t.ID, Partition: homeOf(name, len(t.Partitions))})) {
+		return protocol.NodeEndpoint{}, protocol.CodeCoordinatorNotAvailable
+	}
 	for _, e := range g.b.endpoints(listener) {
 		if e.ID == reg.Leader {
 			return e, protocol.CodeNone
@@ -260,12 +264,23 @@ func (g *groups) elsewhere() protocol.Code {
 	return protocol.CodeNotCoordinator
 }
 
+// lost reports whether a partition is led here, as far as the metadata goes, and has
+// no log, or a damaged one: what can still be read of that is not all that its groups
+// were, so that nobody coordinates them until it is whole, or led by another.
+func (g *groups) lost(h *host.Hosted) bool {
+	if h == nil {
+		return false
+	}
+	s := h.State()
+	return s.Role == partition.Offline && s.Code == protocol.CodeKafkaStorageError && s.Leader == g.b.config.NodeID
+}
+
 // send hands a call to a partition.
 func (g *groups) send(h *host.Hosted, c *groupCall) {
 	switch {
 	case h == nil, g.closed.Load():
 		c.refuse(g.elsewhere())
-	case !h.Command(c):
+	case g.lost(h), !h.Command(c):
 		c.refuse(protocol.CodeCoordinatorNotAvailable)
 	}
 }

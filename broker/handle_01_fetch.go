@@ -29,7 +29,8 @@ import (
 //
 // Errors per partition: unknown topic (3, by id 100), not the leader (6, with the
 // leader's id and epoch), epochs (74, 75), OFFSET_OUT_OF_RANGE (1),
-// KAFKA_STORAGE_ERROR (56). For the whole request: 70, 71 and 106 when the
+// KAFKA_STORAGE_ERROR (56): also at and behind the damage of a partition that has no
+// better copy, which is read below it. For the whole request: 70, 71 and 106 when the
 // session is unknown, out of step, or of the other kind of topic naming. A
 // replica that is not assigned to the partition is told so with
 // UNKNOWN_LEADER_EPOCH if it named an epoch, else NOT_LEADER_OR_FOLLOWER.

@@ -16,7 +16,9 @@ import (
 // UNSUPPORTED_VERSION; a partition named twice is INVALID_REQUEST. Right after
 // an election, while the high watermark has not reached the start of the
 // leader's epoch, the latest offset is not known: OFFSET_NOT_AVAILABLE, before
-// version 5 LEADER_NOT_AVAILABLE (KIP-207).
+// version 5 LEADER_NOT_AVAILABLE (KIP-207). Of a damaged partition that has no better
+// copy the latest offset is where the damage begins; a time of which nothing is found
+// below it is KAFKA_STORAGE_ERROR.
 func (b *Broker) handleListOffsets(r *server.Request) {
 	req := r.Msg.(*kmsg.ListOffsetsRequest)
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)

@@ -15,7 +15,8 @@ import (
 // Where a leader epoch ends in this log: how a client finds out that what it
 // has read was truncated (KIP-320), and a follower where its log parts from the
 // leader's (KIP-101, KIP-279). Only the leader answers. An epoch that is unknown
-// is not an error: epoch and offset are -1.
+// is not an error: epoch and offset are -1. Of a damaged partition that has no better
+// copy it is KAFKA_STORAGE_ERROR, and so is everything for a follower.
 func (b *Broker) handleOffsetForLeaderEpoch(r *server.Request) {
 	req := r.Msg.(*kmsg.OffsetForLeaderEpochRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
@@ -29,7 +30,9 @@ func (b *Broker) handleOffsetForLeaderEpoch(r *server.Request) {
 			rp.Partition = q.Partition
 			h, code := b.hosted(img, rt.Topic, q.Partition)
 			end := model.OffsetAndEpoch{Offset: model.NoOffset, Epoch: model.NoEpoch}
-			if h != nil {
+			if h != nil && h.State().Remnant != nil && req.ReplicaID >= 0 {
+				code = protocol.CodeKafkaStorageError // no replica may become complete from a damaged one
+			} else if h != nil {
 				end, code = h.State().EndOffsetForEpoch(model.LeaderEpoch(q.LeaderEpoch), model.LeaderEpoch(q.CurrentLeaderEpoch))
 			}
 			rp.ErrorCode, rp.LeaderEpoch, rp.EndOffset = code, int32(end.Epoch), int64(end.Offset)

@@ -15,7 +15,8 @@ import (
 // What each log directory holds and, from version 4, how much room its disk has
 // (KIP-113, KIP-827). A null topic list asks for everything. A directory that is
 // offline has KAFKA_STORAGE_ERROR; a partition that is offline is left out, as
-// its size is not known.
+// its size is not known, but for a damaged one that can be read below the damage: its
+// offset lag is how many offsets there were from there on.
 func (b *Broker) handleDescribeLogDirs(r *server.Request) {
 	req := r.Msg.(*kmsg.DescribeLogDirsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeLogDirsResponse)

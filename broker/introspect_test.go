@@ -96,6 +96,9 @@ func TestPagesOfARunningBroker(t *testing.T) {
 		if strings.HasPrefix(m.Help, "On a follower") || strings.HasPrefix(m.Name, "tidemark_peer_") {
 			continue // there is no other node
 		}
+		if m.Name == "tidemark_partition_readable_below" {
+			continue // nothing is damaged
+		}
 		if !strings.Contains(text, "\n"+name+" ") && !strings.Contains(text, "\n"+name+"{") {
 			t.Errorf("%s is not published", m.Name)
 		}

@@ -109,7 +109,7 @@ func (p *pendingFetch) shouldWait(bytes int) bool {
 		if it.answer.Code != protocol.CodeNone || it.answer.Diverging.Epoch >= 0 || it.answer.PreferredReadReplica >= 0 {
 			return false
 		}
-		if p.replica.lacks(it) {
+		if p.replica.lacks(it) || it.ofRemnant() {
 			return false
 		}
 		// Data on a segment that is no longer written will not grow, and an
@@ -121,6 +121,10 @@ func (p *pendingFetch) shouldWait(bytes int) bool {
 	}
 	return waiting
 }
+
+// ofRemnant reports whether the item is of a damaged partition that is read below the
+// damage: nothing comes there that could be waited for.
+func (it *fetchItem) ofRemnant() bool { return it.seen != nil && it.seen.Remnant != nil }
 
 // capped reports whether the item is empty only because earlier items used up
 // the bytes that the whole answer may hold.
@@ -203,11 +207,11 @@ func (p *pendingFetch) enough() bool {
 		s := it.h.State()
 		bounds := p.bounds(s, it)
 		it.seen = s
-		if bounds.Code != protocol.CodeNone || bounds.Diverging.Epoch >= 0 || p.replica.lacks(it) {
+		if bounds.Code != protocol.CodeNone || bounds.Diverging.Epoch >= 0 || p.replica.lacks(it) || it.ofRemnant() {
 			return true
 		}
 		if it.part.Offset < bounds.End {
-			sum += int(min(s.View.ReadableBytes(it.part.Offset, bounds.End), int64(it.part.MaxBytes)))
+			sum += int(min(s.Reader().ReadableBytes(it.part.Offset, bounds.End), int64(it.part.MaxBytes)))
 		}
 	}
 	return sum >= p.minBytes
@@ -280,7 +284,7 @@ func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
 	if it.part.Offset >= bounds.End {
 		return
 	}
-	region, err := s.View.Read(it.part.Offset, bounds.End, min(left, int(it.part.MaxBytes)), minOne)
+	region, err := s.Reader().Read(it.part.Offset, bounds.End, min(left, int(it.part.MaxBytes)), minOne)
 	if err != nil {
 		it.failRead(err)
 		if damage := (*log.CorruptionError)(nil); errors.As(err, &damage) {
@@ -289,8 +293,12 @@ func (p *pendingFetch) read(it *fetchItem, left int, minOne bool) {
 		return
 	}
 	it.region = region
+	if s.Remnant != nil && region.Len() == 0 && minOne && left > 0 && it.part.MaxBytes > 0 {
+		it.fail(s.Code) // nothing more comes, and an empty answer would be asked for again for ever
+		return
+	}
 	if p.isolation == host.ReadCommitted && region.Len() > 0 {
-		it.answer.Aborted = abortedTxns(s.View, it.part.Offset, bounds.End)
+		it.answer.Aborted = abortedTxns(s.Reader(), it.part.Offset, bounds.End)
 	}
 }
 

@@ -77,12 +77,24 @@ func appendRegistration(dst []byte, req *kmsg.BrokerRegistrationRequest, f *cont
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(f.Ends)))
 	}
 	for i := range f.Ends {
-		dst = appendReplica(dst, f.Ends[i].TopicIDPartition)
-		dst = binary.BigEndian.AppendUint64(dst, uint64(f.Ends[i].End.Offset))
-		dst = binary.BigEndian.AppendUint32(dst, uint32(f.Ends[i].End.Epoch))
+		dst = appendEnd(dst, &f.Ends[i])
 	}
 	req.Version = registrationVersion
 	return req.AppendTo(dst)
+}
+
+func appendEnd(dst []byte, e *controller.ReplicaEnd) []byte {
+	dst = appendReplica(dst, e.TopicIDPartition)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(e.End.Offset))
+	return binary.BigEndian.AppendUint32(dst, uint32(e.End.Epoch))
+}
+
+// endOf reads what appendEnd wrote.
+func endOf(b []byte) controller.ReplicaEnd {
+	e := controller.ReplicaEnd{TopicIDPartition: replicaOf(b)}
+	e.End.Offset = model.Offset(binary.BigEndian.Uint64(b[replicaBytes:]))
+	e.End.Epoch = model.LeaderEpoch(binary.BigEndian.Uint32(b[replicaBytes+8:]))
+	return e
 }
 
 func appendReplica(dst []byte, id model.TopicIDPartition) []byte {
@@ -118,10 +130,7 @@ func decodeRegistration(b []byte) (controller.Command, error) {
 		f.Ends = make([]controller.ReplicaEnd, n)
 	}
 	for i := range f.Ends {
-		e := &f.Ends[i]
-		e.TopicIDPartition = replicaOf(b)
-		e.End.Offset = model.Offset(binary.BigEndian.Uint64(b[replicaBytes:]))
-		e.End.Epoch = model.LeaderEpoch(binary.BigEndian.Uint32(b[replicaBytes+8:]))
+		f.Ends[i] = endOf(b)
 		b = b[endBytes:]
 	}
 	req, err := protocol.DecodeRequest(protocol.RequestHeader{Key: protocol.KeyBrokerRegistration, Version: registrationVersion}, b)
@@ -143,6 +152,10 @@ func appendDamage(dst []byte, r *controller.DamageReport) []byte {
 	for _, id := range r.Stalled {
 		dst = appendReplica(dst, id)
 	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(r.Remnants)))
+	for i := range r.Remnants {
+		dst = appendEnd(dst, &r.Remnants[i])
+	}
 	return dst
 }
 
@@ -162,6 +175,14 @@ func decodeDamage(b []byte) (controller.Command, error) {
 			*list = append(*list, replicaOf(b))
 			b = b[replicaBytes:]
 		}
+	}
+	n, b, err := countOf(b, endBytes)
+	if err != nil {
+		return controller.Command{}, err
+	}
+	for ; n > 0; n-- {
+		r.Remnants = append(r.Remnants, endOf(b))
+		b = b[endBytes:]
 	}
 	return controller.Command{Damage: r}, nil
 }

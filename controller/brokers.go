@@ -351,7 +351,7 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 		if p == nil || len(p.Replicas) == 1 || !p.HasReplica(b.ID) {
 			continue // a sole replica still serves what it can
 		}
-		end := &metadata.ReplicaEnd{Broker: b.ID, TopicID: tp.TopicID, Partition: tp.Partition, End: metadata.ReplicaDamaged}
+		end := &metadata.ReplicaEnd{Broker: b.ID, TopicID: tp.TopicID, Partition: tp.Partition, End: d.end(tp)}
 		if !p.InISR(b.ID) && !p.InELR(b.ID) {
 			// The leader's wish to take it in may be under way: it is for an older epoch now.
 			r := metadata.NewPartitionChange(tp.TopicID, tp.Partition)
@@ -364,11 +364,25 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 		if len(p.ISR)+len(p.ELR) == 1 {
 			ch.passed = p.LastKnown // it lives
 		}
-		if r := ch.build(); r != nil {
+		switch r := ch.build(); {
+		case r != nil && r.Leader == model.NoLeader && p.Leader == b.ID && len(p.ISR)+len(p.ELR) == 1 && metadata.IsRemnant(end.End):
+			// Nobody has a better copy: it goes on, to serve what can be read.
+			units = append(units, []metadata.Record{end})
+		case r != nil:
 			units = append(units, []metadata.Record{r, end})
 		}
 	}
 	return units
+}
+
+// end is what a report says of a quarantined replica.
+func (d *DamageReport) end(tp model.TopicIDPartition) model.OffsetAndEpoch {
+	for _, e := range d.Remnants {
+		if e.TopicIDPartition == tp {
+			return e.End
+		}
+	}
+	return metadata.ReplicaDamaged
 }
 
 // giveUp returns the units that take the leadership and the seat from replicas

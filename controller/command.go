@@ -77,6 +77,9 @@ type DamageReport struct {
 	Broker            model.BrokerID
 	Epoch             model.BrokerEpoch
 	Replicas, Stalled []model.TopicIDPartition
+	// Remnants are those of Replicas that can be read below their damage, with
+	// metadata.RemnantEnd of where that is.
+	Remnants []ReplicaEnd
 }
 
 // Result is what Handle makes of a command.

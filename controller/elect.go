@@ -174,6 +174,11 @@ func (c *change) elect(p *metadata.PartitionRegistration, t *target) {
 	if t.leader = c.unclean(p, t); t.leader == model.NoLeader {
 		return
 	}
+	if c.remnant(t.leader) {
+		// It takes no writes: what others hold is what it was.
+		t.isr, t.elr = []model.BrokerID{t.leader}, nil
+		return
+	}
 	// What the others hold is no longer what is committed.
 	t.isr, t.elr, t.lastKnown = []model.BrokerID{t.leader}, nil, nil
 	if len(t.replicas) > 1 {
@@ -210,10 +215,14 @@ func (c *change) unclean(p *metadata.PartitionRegistration, t *target) model.Bro
 			return leader
 		}
 	}
-	if c.election != ElectUnclean && c.election != ElectUncleanNow && !mutant.On("ctl-unclean-silently") {
-		return model.NoLeader
+	last := model.NoLeader // who is damaged, but can be read, and was a member when nobody else was
+	if len(t.isr)+len(t.elr) == 0 {
+		last = c.lastRemnant(p, t)
 	}
-	damaged := model.NoLeader
+	if c.election != ElectUnclean && c.election != ElectUncleanNow && !mutant.On("ctl-unclean-silently") {
+		return last
+	}
+	damaged := last
 	for _, b := range t.replicas {
 		switch {
 		case !c.acceptable(p, b):
@@ -234,7 +243,30 @@ func (c *change) partition() model.TopicIDPartition {
 // damaged reports whether b came back without its replica.
 func (c *change) damaged(b model.BrokerID) bool {
 	end, ok := c.view.ReplicaEnd(c.partition(), b)
-	return ok && end == metadata.ReplicaDamaged && !mutant.On("ctl-damaged-elected")
+	return ok && (end == metadata.ReplicaDamaged || metadata.IsRemnant(end)) && !mutant.On("ctl-damaged-elected")
+}
+
+// remnant reports whether b is damaged, but can be read below the damage.
+func (c *change) remnant(b model.BrokerID) bool {
+	end, ok := c.view.ReplicaEnd(c.partition(), b)
+	return ok && metadata.IsRemnant(end)
+}
+
+// lastRemnant returns which of the last known members is damaged, can be read below
+// the damage, and can lead: who can be read furthest. Led by it the partition serves
+// that much, and takes no writes.
+func (c *change) lastRemnant(p *metadata.PartitionRegistration, t *target) model.BrokerID {
+	best := candidate{id: model.NoLeader}
+	for _, b := range inOrder(t.lastKnown, t.replicas) {
+		if !c.remnant(b) || !c.acceptable(p, b) {
+			continue
+		}
+		end, _ := c.view.ReplicaEnd(c.partition(), b)
+		if next := (candidate{b, end, true}); best.id == model.NoLeader || next.better(best) {
+			best = next
+		}
+	}
+	return best.id
 }
 
 // remember keeps the last known members: those who lost their seats and have

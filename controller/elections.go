@@ -90,15 +90,20 @@ func (e *elector) partition(name string, t *metadata.Topic, n int32) apiError {
 		return apiError{codeElectionNotNeeded, "the partition is listed twice"}
 	case e.kind == wantPreferred && p.Leader == p.Replicas[0]:
 		return apiError{codeElectionNotNeeded, "the preferred replica leads"}
-	case e.kind == wantUnclean && p.Leader != model.NoLeader:
+	case e.kind == wantUnclean && p.Leader != model.NoLeader && !ch.remnant(p.Leader):
 		return apiError{codeElectionNotNeeded, fmt.Sprintf("broker %d leads", p.Leader)}
 	}
 	ch.election = ElectPreferred
 	if e.kind == wantUnclean {
 		ch.election = ElectUncleanNow
 	}
+	if e.kind == wantUnclean && p.Leader != model.NoLeader {
+		ch.lost, ch.isr = p.Leader, metadata.Without(p.ISR, p.Leader) // it is damaged, and gives way to whoever there is
+	}
 	r := ch.build()
 	switch {
+	case r != nil && e.kind == wantUnclean && p.Leader != model.NoLeader && r.Leader < 0:
+		return apiError{codeEligibleLeadersNotAvailable, fmt.Sprintf("broker %d leads, damaged as it is; nobody else of %v can", p.Leader, p.Replicas)}
 	case r != nil:
 		e.recs, e.elected[ch.partition()] = append(e.recs, r), true
 		return apiError{}

@@ -17,7 +17,7 @@ func (c *change) lastKnown(p *metadata.PartitionRegistration, t *target) (leader
 	e := runoff{c: c, p: p, best: candidate{id: model.NoLeader}, online: candidate{id: model.NoLeader}}
 	whole := true
 	for _, b := range inOrder(t.lastKnown, t.replicas) {
-		if c.view.Broker(b) == nil || c.damaged(b) && len(t.replicas) > 1 {
+		if c.view.Broker(b) == nil || (c.damaged(b) || b == c.lost) && len(t.replicas) > 1 {
 			whole = false // given up by an administrator, or with nothing to offer
 			continue
 		}

@@ -89,8 +89,13 @@ func (w *world) run(d *datadriven.TestData) string {
 	case "damage":
 		b := brokerArg(d)
 		r := &DamageReport{Broker: b, Epoch: model.BrokerEpoch(w.heartbeatRequest(b).BrokerEpoch)}
-		for _, f := range strings.Fields(d.Input) {
-			r.Replicas = append(r.Replicas, w.replica(f))
+		for _, f := range strings.Fields(d.Input) { // topic-n, or topic-n:offset if it can be read below that
+			name, below, readable := strings.Cut(f, ":")
+			id := w.replica(name)
+			r.Replicas = append(r.Replicas, id)
+			if readable {
+				r.Remnants = append(r.Remnants, ReplicaEnd{id, metadata.RemnantEnd(model.Offset(number(below)))})
+			}
 		}
 		return w.show(Command{Damage: r})
 	case "counters":

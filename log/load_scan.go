@@ -278,7 +278,7 @@ func (ss *segmentScan) verdict(b record.Batch, bad *badBatch) (stop bool, err er
 	// So it is where the last epoch below the recovery point is one that this batch
 	// falls behind.
 	durable = durable || bad.Sound && ss.expected == ld.o.RecoveryPoint && b.LeaderEpoch() >= 0 && b.LeaderEpoch() < ss.epoch
-	if ss.trusted || durable || ss.expected < ld.o.RecoveryPoint {
+	if (ss.trusted || durable || ss.expected < ld.o.RecoveryPoint) && (ss.trusted || !mutant.On("log-damage-cut")) {
 		return false, ld.damage(ss.i, bad.Pos, ss.expected, bad)
 	}
 	if ld.o.Stop == StopProcess {

@@ -114,7 +114,8 @@ type batchFacts struct {
 	some       bool
 }
 
-func (ld *loader) load() (*Log, error) {
+// begin makes the log that is to be filled in.
+func (ld *loader) begin() {
 	ld.l = &Log{
 		fs: ld.o.FS, dir: ld.o.Dir, partition: ld.o.Partition, files: ld.o.Files, rand: ld.o.Rand,
 		cfg: ld.o.Config.withDefaults(), lowerRP: ld.o.LowerRecoveryPoint, keep: ld.o.Keep,
@@ -122,6 +123,10 @@ func (ld *loader) load() (*Log, error) {
 		logStart: max(ld.o.LogStart, 0),
 	}
 	ld.l.flush.epochs.shared = &sharedEpochFile{}
+}
+
+func (ld *loader) load() (*Log, error) {
+	ld.begin()
 	if ld.o.Fresh {
 		return ld.l, ld.startFresh()
 	}

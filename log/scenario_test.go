@@ -34,6 +34,7 @@ func scenarios() map[string]func(t testing.TB) error {
 		"log-heads-not-compared":   raisedOffsetIsFound,
 		"log-scrub-ignores-heads":  loweredOffsetIsFound,
 		"log-edges-unchecked":      raisedAfterTheStop,
+		"log-damage-cut":           damageIsNotCut,
 	}
 }
 
@@ -244,6 +245,25 @@ func failedAppendLeavesNothing(t testing.TB) error {
 		if r.l.LogEnd() != 3 {
 			return fmt.Errorf("%s: log ends at %d, want 3", fault, r.l.LogEnd())
 		}
+	}
+	return nil
+}
+
+// damageIsNotCut: what was durable and is damaged now is damage, also where it looks
+// as a torn write does, and nothing of it is cut.
+func damageIsNotCut(t testing.TB) error {
+	r := newRig(t)
+	r.start(log.StopClean, 0)
+	r.append(logtest.Batches(0, 10, 0))
+	r.flush()
+	b := r.read(r.file(0, ".log"))
+	r.rewrite(r.file(0, ".log"), flip(b, len(b)/2+70))
+	_, err := r.open(log.StopPower, 10)
+	if c := (*log.CorruptionError)(nil); !errors.As(err, &c) {
+		return fmt.Errorf("opened with %v; it ends at %d, everything below 10 was durable", err, r.l.LogEnd())
+	}
+	if after := r.read(r.file(0, ".log")); !bytes.Equal(after, flip(b, len(b)/2+70)) {
+		return errors.New("the file was changed")
 	}
 	return nil
 }

@@ -47,18 +47,26 @@ func NoteDamage(fs vfs.FS, d *CorruptionError) error {
 
 // noted returns the damage that was noted in an earlier life, if any was.
 func (ld *loader) noted() error {
-	for i, s := range ld.found {
-		name := fileName(s.base, damagedSuffix)
-		if !ld.side[name] {
-			continue
-		}
-		text, err := vfs.ReadFile(ld.o.FS, ld.l.path(name))
-		if err != nil {
+	for i := range ld.found {
+		if err := ld.notedIn(i); err != nil {
 			return err
 		}
-		pos, at := int64(0), s.base
-		_, _ = fmt.Sscanf(string(text), "position %d, offset %d", &pos, &at) // what can't be read is the whole segment
-		return ld.damage(i, pos, at, fmt.Errorf("noted in %s: %s", name, strings.TrimSpace(string(text))))
 	}
 	return nil
+}
+
+// notedIn returns the damage that was noted of segment i.
+func (ld *loader) notedIn(i int) error {
+	s := ld.found[i]
+	name := fileName(s.base, damagedSuffix)
+	if !ld.side[name] {
+		return nil
+	}
+	text, err := vfs.ReadFile(ld.o.FS, ld.l.path(name))
+	if err != nil {
+		return err
+	}
+	pos, at := int64(0), s.base
+	_, _ = fmt.Sscanf(string(text), "position %d, offset %d", &pos, &at) // what can't be read is the whole segment
+	return ld.damage(i, pos, at, fmt.Errorf("noted in %s: %s", name, strings.TrimSpace(string(text))))
 }

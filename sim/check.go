@@ -129,7 +129,7 @@ func (n *node) look(hosted *host.Hosted) *replica {
 		if s.Code == protocol.CodeKafkaStorageError && !r.excused() && !r.unmade() {
 			w.fail(0, "%v went offline on broker %d, whose disk is sound: %s", r.tp, m.id, s.Reason)
 		}
-		if len(w.machines) > 1 && s.Code == protocol.CodeKafkaStorageError {
+		if (len(w.machines) > 1 || r.rotten) && s.Code == protocol.CodeKafkaStorageError {
 			r.hurt, r.part.maimed = true, true // until a start finds it whole, or it is filled anew
 		}
 		return r

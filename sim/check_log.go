@@ -229,6 +229,9 @@ func (m *machine) deepCheck() {
 	for _, hosted := range n.hosted {
 		r, s := n.seen[hosted], hosted.State()
 		r.batches = r.batches[:0]
+		if s.Remnant != nil && !r.part.gone && !r.hit && m.faults.errors == 0 {
+			r.checkRemnant(s)
+		}
 		if r.part.gone || r.hurt || r.rotten || s.Role == partition.Offline || s.View == nil {
 			continue
 		}

@@ -115,7 +115,7 @@ func (c *consumer) begin() {
 	c.broker, c.node = m.id, m.node
 	for _, to := range w.targets() {
 		p := w.partOf(to)
-		if c.leaderOf(to) != c.broker || !c.ending && r.IntN(3) > 0 || w.hurt(to) || c.ending && p != nil && c.done[p.id] {
+		if c.leaderOf(to) != c.broker || !c.ending && r.IntN(3) > 0 || w.hurt(to) && (c.ending || !w.leftOver(to)) || c.ending && p != nil && c.done[p.id] {
 			continue
 		}
 		to.id = model.NoTopicID
@@ -266,7 +266,7 @@ func (c *consumer) check(n *node, resp *kmsg.FetchResponse, positions map[*readi
 				w.fail(15, "%s got partition %d of topic %q %v, which it did not ask for", c.name, q.Partition, t.Topic, t.TopicID)
 			}
 			rep := n.partOf(t.Topic, t.TopicID, q.Partition)
-			if rep == nil || rep.holed || rep.state.View == nil {
+			if rep == nil || rep.holed || rep.state.Reader() == nil {
 				continue
 			}
 			c.checkPart(rep, q, positions[r])
@@ -276,6 +276,9 @@ func (c *consumer) check(n *node, resp *kmsg.FetchResponse, positions map[*readi
 
 func (c *consumer) checkPart(r *replica, q *kmsg.FetchResponseTopicPartition, from int64) {
 	w, s := c.world, r.state
+	if s.Remnant != nil {
+		checkLeftOver(r, q, from)
+	}
 	switch q.ErrorCode {
 	case protocol.CodeNone:
 	case protocol.CodeOffsetOutOfRange:
@@ -313,6 +316,28 @@ func (c *consumer) checkPart(r *replica, q *kmsg.FetchResponseTopicPartition, fr
 	if err != nil && !r.rotten {
 		w.fail(5, "%v: a fetch from %d of broker %d got %v behind %d batches", r.tp, from, r.m.id, err, n)
 	}
+}
+
+// checkLeftOver checks an answer from below the damage of a log: at the damage is an
+// error, of which no client thinks that it is at the end, or at the wrong place.
+func checkLeftOver(r *replica, q *kmsg.FetchResponseTopicPartition, from int64) {
+	w, rem := r.m.world, r.state.Remnant
+	switch {
+	case q.ErrorCode == protocol.CodeNone && from >= int64(rem.End),
+		q.ErrorCode == protocol.CodeOffsetOutOfRange && from >= int64(rem.Start):
+		w.fail(5, "%v: a fetch from %d of a log that can be read from %d to %d gets code %d", r.tp, from, rem.Start, rem.End, q.ErrorCode)
+	}
+}
+
+// leftOver reports whether a damaged target is read below its damage.
+func (w *World) leftOver(to target) bool {
+	for _, m := range w.machines {
+		r := m.at(model.TopicPartition{Topic: to.topic, Partition: to.partition})
+		if r != nil && r.state != nil && r.state.Remnant != nil && m.up() {
+			return true
+		}
+	}
+	return false
 }
 
 // answer is the client's side of an answer.

@@ -136,6 +136,8 @@ type replica struct {
 	// stained: a file beside its segments was spoilt, and may be still. rotten: so
 	// was a batch, and nobody need have noticed.
 	stained, rotten bool
+	// rotAt: nothing below was spoilt, nor can it pass for that.
+	rotAt int64
 	// wiped: its directory was taken away, and it has not been made anew.
 	wiped bool
 	// removed: it was taken out of the assignment. left: its broker has heard so; a

@@ -43,6 +43,7 @@ var caughtWithin = map[string]within{
 	"host-acts-before-registration":  {3, 1, 20, ""},
 	"host-first-append-early":        {3, 1, 20, ""},
 	"host-stray-deleted":             {3, 4, 20, ""},
+	"log-damage-cut":                 {1, 37, 20, ""},
 	"log-index-off-by-one":           {1, 1, 20, ""},
 	"log-keep-empty-epoch":           {3, 30, 120, ""},
 	"log-rp-after-truncate":          {3, 1, 20, ""},

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/partition/host"
+	"github.com/tidemark/tidemark/protocol/record"
 )
 
 // What lies on a disk may change by itself: a bit flips, a block reads as zeros.
@@ -102,8 +104,9 @@ func isBeside(path string) bool {
 	return false
 }
 
-// rotLog damages a batch of a replica that is not needed, below its recovery
-// point: what lies above may have been torn as well.
+// rotLog damages a batch of a replica that is not needed, or of the only one of a
+// broker that is alone, below its recovery point: what lies above may have been torn
+// as well.
 func (m *machine) rotLog(r *rand.Rand) {
 	w := m.world
 	if w.frail != nil && w.frail != m {
@@ -112,7 +115,7 @@ func (m *machine) rotLog(r *rand.Rand) {
 	var spare []*replica
 	for _, rep := range m.replicas {
 		reg := w.registration(rep.part)
-		if !rep.part.gone && !rep.removed && reg != nil && reg.HasReplica(m.id) && rep.life > 0 && w.othersWhole(rep) {
+		if !rep.part.gone && !rep.removed && reg != nil && reg.HasReplica(m.id) && rep.life > 0 && (w.othersWhole(rep) || w.mayRotAlone(rep)) {
 			spare = append(spare, rep)
 		}
 	}
@@ -124,12 +127,14 @@ func (m *machine) rotLog(r *rand.Rand) {
 	type spot struct {
 		path string
 		b    fileBatch
+		safe int64 // what lies below has nothing to do with it
 	}
 	var spots []spot
 	names, err := m.disk.List(partDir(rep.tp))
 	if err != nil {
 		return
 	}
+	safe := int64(0)
 	for _, name := range names {
 		if filepath.Ext(name) != ".log" {
 			continue
@@ -140,10 +145,17 @@ func (m *machine) rotLog(r *rand.Rand) {
 			return
 		}
 		batches, _, _ := w.parses.of(content)
+		before, k := safe, 0
 		for _, b := range batches {
-			if b.last < point {
-				spots = append(spots, spot{path, b})
+			// A block of zeros begins before what it is meant for, and the batch before
+			// one that can't stand where it does is in doubt too.
+			for ; batches[k].pos+batches[k].size <= b.pos-511; k++ {
+				before = batches[k].base
 			}
+			if b.last < point {
+				spots = append(spots, spot{path, b, before})
+			}
+			safe = b.base
 		}
 	}
 	if len(spots) == 0 {
@@ -157,7 +169,49 @@ func (m *machine) rotLog(r *rand.Rand) {
 		}
 		if m.spoil(r, s.path, s.b.pos, end, r.IntN(4) > 0) {
 			w.frail = m
+			if !rep.rotten || s.safe < rep.rotAt {
+				rep.rotAt = s.safe
+			}
 			rep.rotten, rep.part.maimed = true, true
 		}
 	}
+}
+
+// mayRotAlone reports whether the only replica of a partition may be spoilt: one of a
+// world, of which the broker then serves what lies below.
+func (w *World) mayRotAlone(r *replica) bool {
+	return len(w.machines) == 1 && r.tp.Topic != groupsTopic &&
+		!slices.ContainsFunc(r.m.replicas, func(o *replica) bool { return o != r && o.rotten })
+}
+
+// checkRemnant checks what a broker serves of a damaged log: all that nothing has
+// spoilt, and nothing but what was written.
+func (r *replica) checkRemnant(s *host.State) {
+	w, rem := r.m.world, s.Remnant
+	if int64(rem.End) < min(r.rotAt, int64(rem.LogEnd)) && len(w.machines) == 1 {
+		w.fail(4, "%v: broker %d serves what lies below %d, nothing below %d was spoilt: %v", r.tp, r.m.id, rem.End, r.rotAt, rem.Damage)
+	}
+	next := rem.Start
+	err := s.Reader().Batches(rem.Start, nil, func(b record.Batch) error {
+		if b.BaseOffset() > next || b.LastOffset() < next {
+			w.fail(5, "%v: what is left on broker %d goes on with [%d, %d] behind %d", r.tp, r.m.id, b.BaseOffset(), b.LastOffset(), next)
+		}
+		if err := b.CheckCRC(); err != nil {
+			return err // clients see that too
+		}
+		next = b.NextOffset()
+		_, err := eachBatch(b, func(h *batchHead, raw []byte) error {
+			return eachRecord(h, raw, func(g gotRecord) error {
+				if g.offset >= int64(rem.Start) {
+					w.h.holds(r, h.epoch, g.offset, g.id, g.ts, "in what is left of a damaged log")
+				}
+				return nil
+			})
+		})
+		return err
+	})
+	if err == nil && next != s.Reader().End() {
+		w.fail(5, "%v: what is left on broker %d ends at %d, it is said to end at %d", r.tp, r.m.id, next, s.Reader().End())
+	}
+	w.counts.remnants++
 }

@@ -97,6 +97,7 @@ type counts struct {
 	boots, acks, fetched, admin    int
 	kind                           [kindCount]int // faults that really happened
 	duplicates, refused, abandoned int
+	remnants                       int // looks at what is served of damaged logs
 }
 
 // Result is the outcome of a run.
@@ -109,6 +110,9 @@ type Result struct {
 	Boots   int
 	// Records acknowledged, and records read by consumers.
 	Acknowledged, Read int
+	// Remnants counts the looks at what is served of a damaged log without a better
+	// copy.
+	Remnants int
 	// Faults counts those of each kind that happened.
 	Faults [kindCount]int
 	// Acts counts the acts of the nemesis of each kind, those left out included:
@@ -126,7 +130,7 @@ func Run(o Options, w io.Writer) Result {
 	return Result{
 		Options: world.o.String(), Seed: o.Seed, Events: world.sim.Ran(), Time: world.sim.Now(), Hash: uint64(world.hash),
 		Boots: world.counts.boots, Acknowledged: world.counts.acks, Read: world.counts.fetched,
-		Faults: world.counts.kind, Acts: world.acts, Failure: world.failure,
+		Remnants: world.counts.remnants, Faults: world.counts.kind, Acts: world.acts, Failure: world.failure,
 	}
 }
 

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tidemark/tidemark/broker/admin"
@@ -162,7 +163,34 @@ func (p *Parts) loaded(img *metadata.Image) admin.Check {
 	if offline > 0 {
 		c.Detail += fmt.Sprintf(", %d of them offline because of damage or a failing disk", offline)
 	}
+	c.Detail += p.remnants()
 	return c
+}
+
+// remnantsNamed bounds how many damaged partitions are named.
+const remnantsNamed = 10
+
+// remnants names the damaged partitions that are the last copy of what they hold, and
+// says how far each is served.
+func (p *Parts) remnants() string {
+	var names []string
+	more := 0
+	for _, f := range p.Replicas.FailedReplicas() {
+		switch {
+		case !f.Serves:
+		case len(names) == remnantsNamed:
+			more++
+		default:
+			names = append(names, fmt.Sprintf("%s is damaged, has no better copy, and serves [%d, %d) to readers only", f.Partition, f.Start, f.End))
+		}
+	}
+	if more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(names, "; ")
 }
 
 // unheard is how long ago a controller was heard that leads a majority.

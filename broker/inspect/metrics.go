@@ -240,7 +240,7 @@ func (p *Parts) collectDirs(s *metrics.Sink) {
 
 // tally is the partitions of one broker, counted.
 type tally struct {
-	all, leading, under, belowMin, atMin, offline, moving int64
+	all, leading, under, belowMin, atMin, offline, moving, remnants int64
 
 	topics map[string]*host.Traffic
 }
@@ -256,6 +256,7 @@ func (p *Parts) collectReplicas(s *metrics.Sink, img *metadata.Image) {
 	s.Count(underMinISR, t.belowMin)
 	s.Count(atMinISR, t.atMin)
 	s.Count(offlineReplicas, t.offline)
+	s.Count(remnants, t.remnants)
 	s.Count(reassigning, t.moving)
 	s.Count(stalledPartitions, int64(len(p.Replicas.Stalled())))
 	for topic, sum := range t.topics { // order-free: a set of series
@@ -330,6 +331,10 @@ func (t *tally) add(s *metrics.Sink, h *host.Hosted, reg *metadata.PartitionRegi
 	if st.Role == partition.Offline {
 		if st.Code == partition.CodeStorageError {
 			t.offline++
+		}
+		if st.Remnant != nil {
+			t.remnants++
+			s.Count(remnantReadable, int64(st.Remnant.End), topic, number)
 		}
 		return
 	}

@@ -18,6 +18,8 @@ const (
 	offlineReplicas
 	reassigning
 	stalledPartitions
+	remnants
+	remnantReadable
 
 	isrExpands
 	isrShrinks
@@ -193,6 +195,8 @@ var table = [...]metrics.Metric{
 	offlineReplicas:   {Name: "kafka_server_replicamanager_offlinereplicacount", Kind: metrics.Gauge, Help: "Replicas of this broker that are offline because of damage or a failing disk"},
 	reassigning:       {Name: "kafka_server_replicamanager_reassigningpartitions", Kind: metrics.Gauge, Help: "Partitions led here that are being moved"},
 	stalledPartitions: {Name: "tidemark_partitions_stalled", Kind: metrics.Gauge, Help: "Partitions of this broker whose disk does not answer now"},
+	remnants:          {Name: "tidemark_partitions_readable_below_damage", Kind: metrics.Gauge, Help: "Damaged partitions of which no better copy is in sync: they are led here, read below the damage, and take no writes"},
+	remnantReadable:   {Name: "tidemark_partition_readable_below", Kind: metrics.Gauge, Help: "Of such a partition, the first offset that can't be read any more", Labels: partitionLabels},
 
 	isrExpands:       {Name: "kafka_server_replicamanager_isrexpands_total", Kind: metrics.Counter, Help: "Replicas let into an in-sync set by leaders here"},
 	isrShrinks:       {Name: "kafka_server_replicamanager_isrshrinks_total", Kind: metrics.Counter, Help: "In-sync sets that became smaller under leaders here"},

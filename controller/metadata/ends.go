@@ -41,7 +41,7 @@ func (e *Edit) replicaEnd(r *ReplicaEnd) string {
 	switch {
 	case p == nil:
 		return fmt.Sprintf("no partition %d of topic %s", r.Partition, r.TopicID)
-	case !p.HasReplica(r.Broker) || p.InISR(r.Broker):
+	case !p.HasReplica(r.Broker) || p.InISR(r.Broker) && !(IsRemnant(r.End) && p.lastLeader(r.Broker)):
 		return fmt.Sprintf("broker %d has no replica outside the isr: %s", r.Broker, p)
 	}
 	k := replicaKey{r.TopicID, r.Partition, r.Broker}
@@ -49,6 +49,11 @@ func (e *Edit) replicaEnd(r *ReplicaEnd) string {
 	e.next.ends.put(e.owner, k, r.End)
 	e.swap(nil, r)
 	return ""
+}
+
+// lastLeader reports whether b leads and is the only one in sync.
+func (p *PartitionRegistration) lastLeader(b model.BrokerID) bool {
+	return p.Leader == b && len(p.ISR) == 1 && p.ISR[0] == b
 }
 
 func (e *Edit) forgetEnd(k replicaKey) {
@@ -88,6 +93,11 @@ func (e *Edit) rejoined(topic model.TopicID, n int32, old, now *PartitionRegistr
 		return
 	}
 	for _, b := range old.Replicas {
+		if now.lastLeader(b) {
+			if end, ok := e.next.ends.get(replicaKey{topic, n, b}); ok && IsRemnant(end) {
+				continue // it leads damaged as it is
+			}
+		}
 		if now.InISR(b) || !now.HasReplica(b) {
 			e.forgetEnd(replicaKey{topic, n, b})
 		}

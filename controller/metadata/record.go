@@ -174,12 +174,25 @@ type ReplicaEnd struct {
 	Broker    model.BrokerID
 	TopicID   model.TopicID
 	Partition int32
-	// End is the log's end and the epoch of its last batch, or ReplicaDamaged.
+	// End is the log's end and the epoch of its last batch, or ReplicaDamaged, or a
+	// RemnantEnd.
 	End model.OffsetAndEpoch
 }
 
 // ReplicaDamaged is the end of a replica that is quarantined or missing.
 var ReplicaDamaged = model.OffsetAndEpoch{Offset: model.NoOffset, Epoch: model.NoEpoch}
+
+// remnantEpoch in an end says that it is a RemnantEnd.
+const remnantEpoch model.LeaderEpoch = -2
+
+// RemnantEnd is the end of a replica that is quarantined, but can be read below an
+// offset. The note stays while it leads for want of a better one.
+func RemnantEnd(below model.Offset) model.OffsetAndEpoch {
+	return model.OffsetAndEpoch{Offset: below, Epoch: remnantEpoch}
+}
+
+// IsRemnant reports whether an end is a RemnantEnd.
+func IsRemnant(end model.OffsetAndEpoch) bool { return end.Epoch == remnantEpoch }
 
 // Kind implements Record.
 func (*NoOp) Kind() Kind { return KindNoOp }

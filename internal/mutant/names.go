@@ -43,6 +43,7 @@ func Names() []Mutant {
 		{"host-first-append-early", "a partition's first append doesn't wait until its directory is durable"},
 		{"host-lost-made-anew", "a replica that the cluster counts on and whose log is gone is made anew, empty"},
 		{"host-stray-deleted", "the log of a partition that the metadata lacks is deleted without a record of its removal"},
+		{"log-damage-cut", "a log is cut where damage begins below the recovery point, as if a write had been torn there"},
 		{"log-heads-not-compared", "the heads of a segment's batches are not held against the digest of what was written"},
 		{"log-index-off-by-one", "an entry of the offset index points one batch too far"},
 		{"log-edges-unchecked", "where the last segment ends is not compared with what an orderly stop has written down"},

@@ -97,7 +97,14 @@ func Check(l *log.Log, m *Model) error {
 	if l.LogStart() != m.Start || l.LogEnd() != m.End {
 		return fmt.Errorf("log [%d, %d), want [%d, %d)", l.LogStart(), l.LogEnd(), m.Start, m.End)
 	}
-	v := l.View()
+	if err := CheckView(l.View(), m); err != nil {
+		return err
+	}
+	return checkState(l, m)
+}
+
+// CheckView is Check for what a View shows.
+func CheckView(v *log.View, m *Model) error {
 	if v.Start() != m.Start || v.End() != m.End {
 		return fmt.Errorf("view [%d, %d), want [%d, %d)", v.Start(), v.End(), m.Start, m.End)
 	}
@@ -110,10 +117,7 @@ func Check(l *log.Log, m *Model) error {
 	if err := checkTimes(v, m); err != nil {
 		return err
 	}
-	if err := checkAborted(v, m); err != nil {
-		return err
-	}
-	return checkState(l, m)
+	return checkAborted(v, m)
 }
 
 // stride is the distance of the offsets that are tried: odd, so that over time

@@ -22,7 +22,8 @@ type ReplicaInfo struct {
 	// Size is the bytes of the log's segments.
 	Size int64
 	// OffsetLag is how far the log end is behind the high watermark; Kafka counts
-	// max(0, high watermark - log end), which is 0 but while a replica is behind.
+	// max(0, high watermark - log end), which is 0 but while a replica is behind. Of a
+	// damaged log it is how many offsets there were from the damage on.
 	OffsetLag int64
 }
 
@@ -46,6 +47,12 @@ func (m *ReplicaManager) DescribeDirs(want func(model.TopicPartition) bool) []Di
 				continue
 			}
 			s := h.State()
+			if r := h.remnant.Load(); s.View == nil && r != nil {
+				info.Replicas = append(info.Replicas, ReplicaInfo{
+					Partition: h.tp, Size: r.Bytes, OffsetLag: max(0, int64(h.endBehind(r)-r.View.End())),
+				})
+				continue
+			}
 			if s.View == nil {
 				continue
 			}
@@ -64,6 +71,13 @@ type Failed struct {
 	ID        model.TopicIDPartition
 	Partition model.TopicPartition
 	Reason    string
+	// Readable is below which offset it can still be read, model.NoOffset if it can't.
+	Readable model.Offset
+	// Serves: it is read, since nobody else has a better copy. What follows is valid
+	// then.
+	Serves bool
+	Start  model.Offset
+	End    model.Offset
 }
 
 // FailedReplicas returns the replicas that are offline or lost, for the
@@ -71,9 +85,18 @@ type Failed struct {
 func (m *ReplicaManager) FailedReplicas() []Failed {
 	var failed []Failed
 	for _, h := range m.All() {
-		if s := h.State(); s.Role == partition.Offline && s.Code == partition.CodeStorageError {
-			failed = append(failed, Failed{h.id, h.tp, s.Reason})
+		s := h.State()
+		if s.Role != partition.Offline || s.Code != partition.CodeStorageError || h.looking.Load() && h.alone.Load() {
+			continue // where it is the last one, it is told what is left of it
 		}
+		f := Failed{ID: h.id, Partition: h.tp, Reason: s.Reason, Readable: model.NoOffset}
+		if r := h.remnant.Load(); r != nil {
+			f.Readable = r.View.End()
+		}
+		if s.Remnant != nil {
+			f.Serves, f.Start, f.End = true, s.Remnant.Start, s.Remnant.End
+		}
+		failed = append(failed, f)
 	}
 	return failed
 }

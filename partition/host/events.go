@@ -46,6 +46,11 @@ func (e eventLog) offline(h *Hosted, reason string) {
 	e.logger.Error("a partition is offline; its files are as they were found", name(h), zap.String("reason", reason))
 }
 
+func (e eventLog) serving(h *Hosted, r *Remnant) {
+	e.logger.Error("a damaged partition has no better copy: it is read below the damage and takes no writes", name(h),
+		zap.Int64("from", int64(r.Start)), zap.Int64("to", int64(r.End)), zap.Int64("log end", int64(r.LogEnd)), zap.Error(r.Damage.Err))
+}
+
 func (e eventLog) quarantined(h *Hosted, f *assert.Failure) {
 	e.logger.Error("an assertion failed; the partition is quarantined", name(h), zap.String("assertion", f.Message), zap.Stack("stack"))
 }

@@ -30,8 +30,13 @@ type Hosted struct {
 	// lastOnline is the State before the log was lost, nil while it isn't.
 	lastOnline atomic.Pointer[State]
 	unanswered unanswered
-	// damage is what takes the partition offline, nil if it isn't damage.
-	damage atomic.Pointer[log.CorruptionError]
+	// damage is what takes the partition offline, nil if it isn't damage. remnant is
+	// what can be read below it, nil while nobody knows.
+	damage  atomic.Pointer[log.CorruptionError]
+	remnant atomic.Pointer[log.Remnant]
+	// looking: what lies below the damage is being looked at. alone: the metadata knows
+	// of no other in-sync replica, and this one leads.
+	looking, alone atomic.Bool
 	// stalled is set by the watchdog while a write doesn't come back: requests
 	// are answered KAFKA_STORAGE_ERROR without entering the loop.
 	stalled atomic.Bool
@@ -261,6 +266,9 @@ func (h *Hosted) publish(out *loop.Outbox) {
 			h.epochsSeen, h.standingStale = v, true
 		}
 	}
+	if r := h.serves(); r != nil {
+		r.show(&s.Mark)
+	}
 	// New settings take effect after the write that they came in, if there was one.
 	if old != nil && old.MinISR != h.core.EffectiveMinISR() {
 		h.standingStale = true
@@ -275,6 +283,9 @@ func (h *Hosted) publish(out *loop.Outbox) {
 	}
 	h.standingStale = false
 	s.Standing = h.standing()
+	if s.Remnant != nil && (old == nil || old.Remnant == nil) {
+		h.m.events.serving(h, s.Remnant)
+	}
 	h.store(old, &s, out)
 }
 
@@ -295,9 +306,13 @@ func (h *Hosted) standing() *Standing {
 	if h.core.Mark().Role == partition.Offline {
 		st.Code, st.Reason = h.core.OfflineCode(), h.reason
 	}
-	if h.plog != nil {
+	st.Remnant = h.serves()
+	switch {
+	case h.plog != nil:
 		st.epochs = h.plog.Epochs().Clone()
-	} else {
+	case st.Remnant != nil:
+		st.epochs = st.Remnant.epochs
+	default:
 		st.epochs, _ = epoch.New(nil)
 	}
 	return st
@@ -321,6 +336,9 @@ func (h *Hosted) goOffline(now model.Now, code Code, reason string, out *loop.Ou
 	if plog != nil && h.fault != nil {
 		// A broken log is only let go of: nothing is written to it any more.
 		out.Add(&abandon{plog: plog})
+		if h.damage.Load() != nil {
+			h.lookBelow(out)
+		}
 	}
 }
 
@@ -355,6 +373,7 @@ type takeDownMsg struct {
 
 func (m *takeDownMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	m.w.plog = h.plog
+	h.dropRemnant()
 	h.goOffline(now, m.code, m.reason, out)
 	out.Add(m.w)
 }

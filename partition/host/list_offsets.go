@@ -53,6 +53,13 @@ func (s *State) ListOffsets(q ListOffsetsQuery) ListOffsetsResult {
 	if none.Code = s.ReadCode(q.Replica != DebuggingReplica, q.CurrentEpoch); none.Code != partition.CodeNone {
 		return none
 	}
+	if s.Remnant != nil {
+		if q.Replica >= 0 {
+			none.Code = s.Code // no replica may become complete from this one
+			return none
+		}
+		q.Replica = -1 // nobody sees more than clients do
+	}
 	client := q.Replica == -1
 	bound := s.LogEnd
 	if client {
@@ -82,9 +89,17 @@ func (s *State) ListOffsets(q ListOffsetsQuery) ListOffsetsResult {
 		r := at(bound)
 		r.LeaderEpoch = s.LeaderEpoch
 		return r
+	case TimestampMax:
+		if s.Remnant != nil {
+			none.Code = s.Code // it may lie behind the damage
+			return none
+		}
 	}
 	found, ok, err := s.lookup(q.Timestamp, bound)
 	switch {
+	case !ok && s.Remnant != nil:
+		none.Code = s.Code // it may lie behind the damage
+		return none
 	case err != nil:
 		none.Code = partition.CodeStorageError
 		return none
@@ -102,9 +117,9 @@ func (s *State) ListOffsets(q ListOffsetsQuery) ListOffsetsResult {
 // timestamp, below bound.
 func (s *State) lookup(ts model.Timestamp, bound model.Offset) (log.TimestampOffset, bool, error) {
 	if ts == TimestampMax {
-		return s.View.MaxTimestamp(bound)
+		return s.Reader().MaxTimestamp(bound)
 	}
-	found, ok, err := s.View.OffsetForTimestamp(ts, bound)
+	found, ok, err := s.Reader().OffsetForTimestamp(ts, bound)
 	return found, ok && found.Offset < bound, err
 }
 

@@ -277,18 +277,20 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 	h.keeping = keeping{highWatermark: f.highWatermark}
 	now := m.deps.RT.Now()
 	doubtful, stop := f.dir.doubts.has(f.id), f.dir.stopOf(f.id, f.tp)
-	plog, report, err := log.Open(log.Options{
+	o := log.Options{
 		FS: f.dir.fs, Dir: filepath.Join(f.dir.path, f.name), Partition: f.tp,
 		Config: logConfig(h.topic), Rand: m.rand(), Stop: stop, Renew: doubtful,
 		Dense:         !h.topic.CleanupPolicy.Compact && f.cleaned == 0,
 		RecoveryPoint: f.recovery, LogStart: f.start, CleanedTo: f.cleaned, Now: now, Files: m.deps.Files,
 		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) }, Keep: h.keep,
-	})
+	}
+	plog, report, err := log.Open(o)
 	if err != nil {
 		var damage *log.CorruptionError
 		if errors.As(err, &damage) {
 			m.events.damaged(h, damage)
 			h.damage.Store(damage)
+			h.remnant.Store(m.openRemnant(h, o, damage, nil))
 		}
 		if doubtful || errors.Is(err, log.ErrPoisoned) || damage == nil && stop == log.StopPower {
 			// What power took of it nobody has found out yet: the next start has to,

@@ -29,6 +29,8 @@ func (m *registerMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	for _, p := range m.reg.Replicas {
 		h.replicas = append(h.replicas, p.ID)
 	}
+	self := h.m.deps.Self
+	h.alone.Store(m.reg.Leader == self && len(m.reg.ISR) == 1 && m.reg.ISR[0] == self)
 	if damage := h.newerThan(m.reg.LeaderEpoch); damage != nil {
 		h.m.events.damaged(h, damage)
 		h.damage.Store(damage)
@@ -77,6 +79,7 @@ type offlineMsg struct {
 }
 
 func (m *offlineMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
+	h.dropRemnant()
 	h.goOffline(now, m.code, m.reason, out)
 	if m.closed != nil {
 		out.Add(m.closed)

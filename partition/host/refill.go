@@ -77,6 +77,7 @@ type awayJob struct {
 func (j *awayJob) run(m *ReplicaManager) {
 	d, dirName := j.h.dir, log.DirName(j.h.tp)
 	m.cleaner.leave(j.h)
+	j.h.dropRemnant()
 	if _, err := d.fs.Stat(filepath.Join(d.path, dirName)); err != nil {
 		return
 	}

@@ -33,6 +33,9 @@ type Standing struct {
 	Code Code
 	// Reason says in words why it is offline.
 	Reason string
+	// Remnant is what an offline partition serves all the same, to readers only; nil if
+	// nothing.
+	Remnant *Remnant
 	// Leader is the present leader, model.NoLeader if none.
 	Leader         model.BrokerID
 	PartitionEpoch model.PartitionEpoch
@@ -56,16 +59,25 @@ type Standing struct {
 // follower (Fetch v11 and later, and debugging consumers). currentEpoch is the
 // leader epoch that the client believes in, or -1. Source: KIP-320, KIP-392.
 func (s *State) ReadCode(mustLead bool, currentEpoch model.LeaderEpoch) Code {
-	if s.Role == partition.Offline {
+	if s.Role == partition.Offline && s.Remnant == nil {
 		return s.Code
 	}
 	if c := s.CheckEpoch(currentEpoch); c != partition.CodeNone {
 		return c
 	}
-	if mustLead && s.Role != partition.Leader {
+	if mustLead && s.Role != partition.Leader && s.Remnant == nil {
 		return partition.CodeNotLeaderOrFollower
 	}
 	return partition.CodeNone
+}
+
+// Reader is what consumers read from: the log or, of a damaged partition that still
+// serves, what lies below the damage; nil if there is neither.
+func (s *State) Reader() *log.View {
+	if s.View == nil && s.Remnant != nil {
+		return s.Remnant.view
+	}
+	return s.View
 }
 
 // Isolation is a reader's isolation level with Kafka's numbers.
@@ -109,6 +121,10 @@ func (s *State) FetchBounds(from model.Offset, currentEpoch, lastEpoch model.Lea
 		return b
 	}
 	b.End = s.Bound(BoundOf(i))
+	if s.Remnant != nil {
+		s.Remnant.judge(&b, s, from, lastEpoch)
+		return b
+	}
 	switch verdict, end := s.epochs.Compare(from, lastEpoch, s.LogStart, s.LogEnd); {
 	case verdict == epoch.Diverged:
 		b.Diverging = end
@@ -139,6 +155,9 @@ func (s *State) EndOffsetForEpoch(asked, currentEpoch model.LeaderEpoch) (model.
 	none := model.OffsetAndEpoch{Offset: model.NoOffset, Epoch: model.NoEpoch}
 	if c := s.ReadCode(true, currentEpoch); c != partition.CodeNone {
 		return none, c
+	}
+	if s.Remnant != nil {
+		return s.Remnant.endOffsetFor(asked)
 	}
 	return s.epochs.EndOffsetFor(asked, s.LogEnd), partition.CodeNone
 }

@@ -54,11 +54,19 @@ func (m *verifyMsg) handle(h *Hosted, now model.Now, _ *loop.Outbox) { h.vouched
 
 // verify begins the verification of a segment, one at a time.
 func (h *Hosted) verify(at model.Offset) {
-	if h.plog == nil || h.vouched.running {
+	v := &verification{h: h, at: at, newest: h.State().LeaderEpoch}
+	switch r := h.remnant.Load(); {
+	case h.vouched.running:
+		return
+	case h.plog != nil:
+		v.view, v.epochs = h.plog.View(), h.plog.Epochs().Clone()
+	case r != nil:
+		v.view, v.epochs = r.View, r.Epochs()
+	default:
 		return
 	}
 	h.vouched.running = true
-	h.dir.flusher.Submit(&verification{h: h, at: at, view: h.plog.View(), epochs: h.plog.Epochs().Clone(), newest: h.State().LeaderEpoch}, false)
+	h.dir.flusher.Submit(v, false)
 }
 
 // verification is one on its way to the disk and back.
@@ -107,10 +115,14 @@ type verifiedMsg struct{ v *verification }
 
 func (m *verifiedMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	h.vouched.running = false
+	var damage *log.CorruptionError
+	if r := h.remnant.Load(); h.plog == nil && r != nil && m.v.view == r.View && errors.As(m.v.err, &damage) {
+		h.lower(damage, out)
+		return
+	}
 	if h.plog == nil {
 		return
 	}
-	var damage *log.CorruptionError
 	switch err := m.v.err; {
 	case errors.As(err, &damage):
 		h.m.events.damaged(h, damage)

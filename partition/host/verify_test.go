@@ -88,6 +88,7 @@ func TestEpochThatNeverWas(t *testing.T) {
 			t.Logf("found at the start: %s", s.Reason)
 		}
 		n.register()
+		n.flushAll() // what is left of it is looked at before it is told of
 		s := n.m.Get("t", 0).State()
 		if s.Role != partition.Offline || s.Code != partition.CodeStorageError || len(n.m.FailedReplicas()) != 1 {
 			t.Errorf("a batch of an epoch to come is led on: %+v", s.Mark)
