@@ -1,7 +1,10 @@
 """Driver of kafka-python."""
 
+import collections
+import concurrent.futures
 import logging
 import sys
+import threading
 import time
 
 import kafka
@@ -9,6 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.structs import OffsetAndMetadata
 
 from driver import dec, record, serve
 
@@ -122,6 +126,89 @@ def topics(_):
     return {"topics": {t["name"]: len(t["partitions"]) for t in admin().describe_topics()}}
 
 
+class Member(kafka.ConsumerRebalanceListener):
+    """A consumer that is polled all the time, by a thread of its own: the client gives up a join that lasts longer than the poll it began in."""
+
+    def __init__(self, consumer, subscribe):
+        self.consumer, self.lock, self.tasks = consumer, threading.Condition(), collections.deque()
+        self.records, self.owns, self.next, self.failed = [], [], {}, None
+        subscribe(consumer, self)
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def on_partitions_revoked(self, revoked):
+        with self.lock:
+            self.records = [x for x in self.records if x[0] not in revoked]
+            for tp in revoked:
+                self.next.pop(tp, None)
+
+    def on_partitions_lost(self, lost):
+        self.on_partitions_revoked(lost)
+
+    def on_partitions_assigned(self, assigned):
+        pass
+
+    def run(self):
+        while True:
+            with self.lock:
+                task = self.tasks.popleft() if self.tasks else None
+            if task is not None:
+                if not task():
+                    return
+                continue
+            try:
+                batches = self.consumer.poll(timeout_ms=2000)
+                with self.lock:
+                    self.records += [(tp, m) for tp, batch in batches.items() for m in batch]
+                    self.owns = self.consumer.assignment()
+                    self.lock.notify_all()
+            except Exception as e:  # told at the next poll
+                with self.lock:
+                    self.failed = e
+                    self.lock.notify_all()
+
+    def take(self, count, patience):
+        """Up to so many records, and what the consumer owns."""
+        end, got = time.monotonic() + patience, []
+        with self.lock:
+            while True:
+                if self.failed is not None:
+                    failed, self.failed = self.failed, None
+                    raise failed
+                n = min(count - len(got), len(self.records))
+                for tp, m in self.records[:n]:
+                    got.append(m)
+                    self.next[tp] = m.offset + 1
+                del self.records[:n]
+                left = end - time.monotonic()
+                if len(got) >= count or left <= 0:
+                    return got, set(self.owns)
+                self.lock.wait(left)
+
+    def call(self, what, last=False):
+        """Runs what on the consumer's thread, between two polls."""
+        done = concurrent.futures.Future()
+
+        def task():
+            try:
+                done.set_result(what(self.consumer))
+            except Exception as e:
+                done.set_exception(e)
+            return not last
+
+        with self.lock:
+            self.tasks.append(task)
+        return done.result(60)
+
+    def commit(self):
+        """Commits what was taken of what it still owns."""
+        def commit(c):
+            with self.lock:
+                offsets = {tp: OffsetAndMetadata(o, "", -1) for tp, o in self.next.items()}
+            if offsets:
+                c.commit(offsets)
+        self.call(commit)
+
+
 def join(r):
     conf = dict(BASE)
     if r.get("instance"):
@@ -129,20 +216,19 @@ def join(r):
     assignor = CooperativeStickyAssignor if r.get("strategy") else RangePartitionAssignor
     c = KafkaConsumer(group_id=r["group"], auto_offset_reset="earliest", enable_auto_commit=False, session_timeout_ms=4000,
                       heartbeat_interval_ms=500, metadata_max_age_ms=1000, partition_assignment_strategy=[assignor], **conf)
-    if r.get("pattern"):
-        c.subscribe(pattern="^" + r["pattern"])
-    else:
-        c.subscribe([r["topic"]])
-    members[r["member"]] = c
+
+    def subscribe(c, listener):
+        if r.get("pattern"):
+            c.subscribe(pattern="^" + r["pattern"], listener=listener)
+        else:
+            c.subscribe([r["topic"]], listener=listener)
+
+    members[r["member"]] = Member(c, subscribe)
 
 
 def poll(r):
-    c, got, end = members[r["member"]], [], time.monotonic() + r["timeout"] / 1000
-    while len(got) < r["count"] and time.monotonic() < end:
-        left = max(int((end - time.monotonic()) * 1000), 1)
-        for batch in c.poll(timeout_ms=left, max_records=r["count"] - len(got)).values():
-            got += [told(m) for m in batch]
-    return {"records": got, "assignment": sorted([t.topic, t.partition] for t in c.assignment())}
+    got, owns = members[r["member"]].take(r["count"], r["timeout"] / 1000)
+    return {"records": [told(m) for m in got], "assignment": sorted([t.topic, t.partition] for t in owns)}
 
 
 def commit(r):
@@ -158,7 +244,7 @@ def committed(r):
 
 
 def leave(r):
-    members.pop(r["member"]).close(autocommit=False)
+    members.pop(r["member"]).call(lambda c: c.close(autocommit=False), last=True)
 
 
 serve(dict(hello=hello, produce=produce, consume=consume, offsets=offsets, create=create, delete=delete, grow=grow, alter=alter,
