@@ -26,6 +26,7 @@ var exceptions = map[string]string{
 	"broker.heartbeat.interval.ms valid":              "an interval of nothing would never rest",
 	"broker.session.timeout.ms valid":                 "a session of nothing would fence every broker",
 	"initial.broker.registration.timeout.ms valid":    "a time-out of nothing would never register",
+	"offsets.topic.segment.bytes valid":               "the bound of segment.bytes, which it stands for: below it Kafka never makes the topic",
 	"offsets.topic.compression.codec valid":           "Kafka checks it when it reads the value: there are five codecs",
 	"default.replication.factor valid":                "no topic has fewer than one replica",
 	"log.retention.ms valid":                          "Kafka checks it outside its table: -1 or at least 1",
