@@ -42,9 +42,8 @@ func (o *Options) groups(b *config.Broker) {
 type groupHistory struct {
 	// owners is who was given a partition in a generation.
 	owners map[ownership]string
-	// floor is, for each partition, the greatest committed offset that was
-	// acknowledged.
-	floor map[model.TopicPartition]int64
+	// acked is, for each partition, what was committed and acknowledged.
+	acked map[model.TopicPartition]acknowledged
 }
 
 type ownership struct {
@@ -56,7 +55,7 @@ type ownership struct {
 func (w *World) group(name string) *groupHistory {
 	g := w.groups[name]
 	if g == nil {
-		g = &groupHistory{owners: make(map[ownership]string), floor: make(map[model.TopicPartition]int64)}
+		g = &groupHistory{owners: make(map[ownership]string), acked: make(map[model.TopicPartition]acknowledged)}
 		if w.groups == nil {
 			w.groups = make(map[string]*groupHistory)
 		}
@@ -371,8 +370,7 @@ func (m *member) commit() {
 		if m.failed(resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode) {
 			return
 		}
-		g := w.group(m.group)
-		g.floor[tp] = max(g.floor[tp], at)
+		w.group(m.group).ack(tp, w.groupsEpoch(), at)
 		m.settled = m.settled || m.ending
 		w.trace.line("committed  %s %v at %d: %s", m.group, tp, at, m.name)
 	})
@@ -391,15 +389,23 @@ func (m *member) committing(generation int32, tp model.TopicPartition, at int64)
 	return req
 }
 
+// ack notes a commit that was acknowledged.
+func (g *groupHistory) ack(tp model.TopicPartition, epoch int32, at int64) {
+	if g.acked[tp] == nil {
+		g.acked[tp] = make(acknowledged)
+	}
+	g.acked[tp].note(epoch, at)
+}
+
 // fetch asks for what is committed: nothing that was acknowledged before may be
-// missing.
+// missing, by the coordinator that is asked or one before it.
 func (m *member) fetch() {
 	w := m.world
 	req := kmsg.NewPtrOffsetFetchRequest()
 	rg := kmsg.NewOffsetFetchRequestGroup()
 	rg.Group = m.group
 	req.RequireStable = w.clientRand.IntN(2) == 0
-	g := w.group(m.group)
+	g, epoch := w.group(m.group), w.groupsEpochOn(m.coordinator)
 	floor := make(map[model.TopicPartition]int64)
 	for _, tp := range w.assignable() {
 		i := slices.IndexFunc(rg.Topics, func(t kmsg.OffsetFetchRequestGroupTopic) bool { return t.Topic == tp.Topic })
@@ -409,11 +415,7 @@ func (m *member) fetch() {
 			rg.Topics, i = append(rg.Topics, t), len(rg.Topics)
 		}
 		rg.Topics[i].Partitions = append(rg.Topics[i].Partitions, tp.Partition)
-		if at, acked := g.floor[tp]; acked {
-			floor[tp] = at
-		} else {
-			floor[tp] = -1
-		}
+		floor[tp] = g.acked[tp].by(epoch)
 	}
 	req.Groups = append(req.Groups, rg)
 	m.ask(m.to(m.coordinator), req, 8, func(resp kmsg.Response) {
