@@ -40,6 +40,7 @@ type groupHistory struct {
 	start    time.Time
 	spells   []*spell
 	promises []*promise
+	events   []happening
 }
 
 func newGroupHistory() *groupHistory { return &groupHistory{start: time.Now()} }
@@ -116,8 +117,8 @@ type groupPartition struct {
 
 // check looks for anomalies; finals are the groups' committed offsets after all
 // members are gone. Records that came twice, because nobody had committed them,
-// are counted.
-func (h *groupHistory) check(finals map[groupPartition]int64) (bad []anomaly, duplicates int) {
+// are counted. where is the partitions that have anomalies.
+func (h *groupHistory) check(finals map[groupPartition]int64) (bad []anomaly, duplicates int, where []groupPartition) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	spells, promises := map[groupPartition][]*spell{}, map[groupPartition][]*promise{}
@@ -131,6 +132,7 @@ func (h *groupHistory) check(finals map[groupPartition]int64) (bad []anomaly, du
 	}
 	f := &found{}
 	for k, all := range spells {
+		before := len(f.all)
 		for _, s := range all {
 			checkWay(f, s)
 		}
@@ -141,8 +143,11 @@ func (h *groupHistory) check(finals map[groupPartition]int64) (bad []anomaly, du
 			checkEnd(f, k, final, promises[k])
 		}
 		duplicates += checkDelivered(f, k, final, all)
+		if len(f.all) > before {
+			where = append(where, k)
+		}
 	}
-	return f.all, duplicates
+	return f.all, duplicates, where
 }
 
 // checkWay holds a member's way through a partition against the offset that it

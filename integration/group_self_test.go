@@ -124,7 +124,7 @@ func TestGroupCheckerFindsAnomalies(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			g := &groupTale{h: newGroupHistory()}
 			tc.tell(g)
-			bad, twice := g.h.check(map[groupPartition]int64{{"g", tp{"t", 0}}: g.final})
+			bad, twice, _ := g.h.check(map[groupPartition]int64{{"g", tp{"t", 0}}: g.final})
 			var kinds []string
 			for _, x := range bad {
 				kinds = append(kinds, x.kind)

@@ -163,6 +163,7 @@ func TestGroupTorture(t *testing.T) {
 	kills := rounds(4, 20)
 	for i := range kills {
 		if i == kills/2 {
+			x.h.happened("all brokers are killed")
 			for _, m := range c.members {
 				_ = m.p.Signal(syscall.SIGKILL)
 			}
@@ -174,10 +175,12 @@ func TestGroupTorture(t *testing.T) {
 			x.flows()
 		}
 		m := c.members[i%len(c.members)]
+		x.h.happened("broker %d is killed", m.id)
 		m.kill()
 		w.flowsEverywhere()
 		x.flows()
 		pause(time.Duration(rng.Int64N(int64(time.Duration(rounds(1, 8)) * time.Second))))
+		x.h.happened("broker %d is started", m.id)
 		m.start()
 		for _, p := range parts {
 			c.awaitISR(p, 3)
@@ -194,9 +197,12 @@ func TestGroupTorture(t *testing.T) {
 	finals := x.drain(parts)
 	x.h.into(w.h)
 	w.check()
-	bad, twice := x.h.check(finals)
+	bad, twice, where := x.h.check(finals)
 	if len(bad) > 0 {
 		t.Errorf("anomalies of groups:\n%s", counted(bad))
+	}
+	for _, k := range where[:min(len(where), 3)] {
+		t.Log(x.h.tale(k))
 	}
 	acked := 0
 	for _, g := range groups {
