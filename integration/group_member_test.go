@@ -219,7 +219,17 @@ func (m *groupMember) commit(next map[*spell]int64) {
 	if len(under) == 0 {
 		return
 	}
-	m.cl.CommitOffsetsSync(m.ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+	// The client sends it as the member that it is by then: a commit that waits for a
+	// join would be one of the next generation, in which the partition may be
+	// another's, and no broker could tell.
+	id, generation := m.cl.GroupMetadata()
+	ctx := kgo.PreCommitFnContext(m.ctx, func(req *kmsg.OffsetCommitRequest) error {
+		if req.MemberID != id || req.Generation != generation {
+			return errOutlived
+		}
+		return nil
+	})
+	m.cl.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 		if err != nil {
 			return
 		}
@@ -232,6 +242,9 @@ func (m *groupMember) commit(next map[*spell]int64) {
 		}
 	})
 }
+
+// errOutlived: the member is another by now than the one that was given the records.
+var errOutlived = errors.New("the generation is over")
 
 // crash is kill -9: the broker hears nothing more of the member.
 func (m *groupMember) crash() {

@@ -154,6 +154,28 @@ func TestRecoveryPointInAGap(t *testing.T) {
 	}
 }
 
+// A batch that lies beyond the recovery point by its base offset alone, at the start of
+// a segment, makes no crash tail of the damage behind it.
+func TestLeapOverTheRecoveryPoint(t *testing.T) {
+	for _, stop := range []log.Stop{log.StopProcess, log.StopPower} {
+		r := newRig(t)
+		r.o.Dense = true
+		r.start(log.StopClean, 0)
+		r.append(logtest.Batches(0, 4, 1))
+		r.must(r.l.Close(false))
+		b := r.read(r.file(0, ".log"))
+		at := places(b)
+		b[at[0]+4] = 1 << 5   // the base offset of the first
+		b[at[1]+8] = 1 << 6   // the length of the second
+		b = b[:at[3]+20]      // and the end is torn, so that nothing whole is behind it
+		b[at[2]+30] ^= 1 << 1 // nor in front
+		r.rewrite(r.file(0, ".log"), b)
+		if c := r.damaged(stop, 3); c.Segment != 0 || c.Pos != int64(at[1]) {
+			t.Errorf("%s: %+v", stop, c)
+		}
+	}
+}
+
 // Inside a segment the epoch file tells of an epoch that lies between those of the
 // neighbours, and nobody is given a batch of an epoch below none.
 func TestFlippedEpochInside(t *testing.T) {

@@ -276,6 +276,9 @@ func (h *history) shown(p *part, epoch int32, offset int64, id uint64, ts int64,
 	p.acked = max(p.acked, offset+1)
 }
 
+// farthest is how far a log can get between two looks, in records, at the very most.
+const farthest = 1 << 22
+
 // holds notes that a replica's log has a record at an offset, written in an
 // epoch, and checks that it did not change and that no replica ever had another
 // there.
@@ -285,6 +288,9 @@ func (h *history) holds(r *replica, epoch int32, offset int64, id uint64, ts int
 		return // as at the last look
 	}
 	h.valid(p, offset, id, how)
+	if offset > int64(len(r.recs))+farthest {
+		w.fail(5, "%s: %v offset %d of broker %d, whose log ended at %d so far", how, p.tp, offset, r.m.id, len(r.recs))
+	}
 	for int64(len(r.recs)) <= offset {
 		r.recs = append(r.recs, rec{ts: noTS, epoch: -1})
 	}
