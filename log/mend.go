@@ -62,7 +62,9 @@ func (m *Mend) Run() error {
 		if p.s.file.stale(p.s.size) != nil {
 			continue // it is no part of the log any more
 		}
+		p.s.storing.Store(true)
 		se, err := p.s.storeBelow(p.x, p.s.sealFor(p.next))
+		p.s.storing.Store(false)
 		if err != nil {
 			p.s.repair.Store(true)
 			m.err = errors.Join(m.err, fmt.Errorf("store indexes of segment %d: %w", p.s.base, err))

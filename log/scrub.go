@@ -48,7 +48,7 @@ type Scrubbed struct {
 func (v *View) Scrub(base model.Offset, o Scrubbing) (Scrubbed, error) {
 	i := v.segmentFor(base)
 	s := v.segments[i]
-	if s.base != base || v.isTail(i) {
+	if s.base != base || v.isTail(i) || s.storing.Load() {
 		return Scrubbed{}, fmt.Errorf("scrub segment %d: %w", base, ErrStaleView)
 	}
 	f, err := s.file.openApart(s.size)
@@ -65,6 +65,9 @@ func (v *View) Scrub(base model.Offset, o Scrubbing) (Scrubbed, error) {
 	}
 	if stale := s.file.stale(s.size); stale != nil {
 		return Scrubbed{}, stale // what was read need not be what the log had
+	}
+	if s.storing.Load() {
+		return Scrubbed{}, fmt.Errorf("scrub segment %d: %w", base, ErrStaleView)
 	}
 	if err != nil {
 		return Scrubbed{}, err

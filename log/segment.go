@@ -40,6 +40,8 @@ type segment struct {
 	indexes atomic.Pointer[segmentIndexes]
 	// repair asks the writer to store indexes that a reader found bad.
 	repair atomic.Bool
+	// storing: what stands beside it is being written.
+	storing atomic.Bool
 	// heads is the digest of its batches' heads, see headSum; 0 is unknown.
 	heads atomic.Uint64
 }

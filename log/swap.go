@@ -69,6 +69,7 @@ func (l *Log) StartSwap(r *Rewrite) (*Swap, error) {
 		s.snapshot = append(s.snapshot, old.path(snapshotSuffix))
 	}
 	r.seg.keep(r.idx)
+	r.seg.storing.Store(true)
 	next := append([]*segment(nil), l.segments[:at]...)
 	next = append(next, r.seg)
 	l.segments = append(next, l.segments[at+n:]...)
@@ -123,6 +124,7 @@ func (s *Swap) run() error {
 // storeIndexes stores the indexes and the seal; the next flush syncs them, and the
 // last name. On a full disk they serve from memory until there is room.
 func (s *Swap) storeIndexes() error {
+	defer s.segment.storing.Store(false)
 	_, err := s.segment.storeBelow(s.indexes, *s.segment.seal)
 	if !vfs.IsNoSpace(err) {
 		return err

@@ -91,10 +91,10 @@ func (v *View) Modified(base model.Offset) (model.Timestamp, error) {
 }
 
 // Holds reports whether the segment with that base is the same here as in another
-// view of the log: neither gone nor cut nor replaced.
+// view of the log: neither gone nor cut nor replaced, nor sealed anew.
 func (v *View) Holds(other *View, base model.Offset) bool {
 	a, b := v.segments[v.segmentFor(base)], other.segments[other.segmentFor(base)]
-	return a.base == base && b.base == base && a.file == b.file && a.size == b.size
+	return a == b && a.base == base
 }
 
 // isTail reports whether segment i is the one being written.

@@ -12,6 +12,7 @@ import (
 func (w *World) finalCheck() {
 	w.final = true
 	w.deepCheck()
+	w.awaitScrub()
 	w.checkMinISR()
 	kind := deathKill
 	if w.nemesisRand.IntN(2) == 0 {

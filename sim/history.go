@@ -138,6 +138,8 @@ type replica struct {
 	stained, rotten bool
 	// rotAt: nothing below was spoilt, nor can it pass for that.
 	rotAt int64
+	// spots are the segments that were spoilt, as long as it is not made anew.
+	spots []rotSpot
 	// wiped: its directory was taken away, and it has not been made anew.
 	wiped bool
 	// removed: it was taken out of the assignment. left: its broker has heard so; a

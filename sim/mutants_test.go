@@ -44,6 +44,7 @@ var caughtWithin = map[string]within{
 	"host-first-append-early":        {3, 1, 20, ""},
 	"host-stray-deleted":             {3, 4, 20, ""},
 	"log-damage-cut":                 {1, 37, 20, ""},
+	"host-scrub-unheard":             {3, 130, 80, ""},
 	"log-index-off-by-one":           {1, 1, 20, ""},
 	"log-keep-empty-epoch":           {3, 30, 120, ""},
 	"log-rp-after-truncate":          {3, 1, 20, ""},

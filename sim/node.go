@@ -239,6 +239,7 @@ func (m *machine) settings() *config.Broker {
 	b.Quorum.SegmentBytes = int32(w.o.metadataBytes)
 	b.Quorum.SnapshotBytesMax = w.o.metadataBytes
 	b.Own.MemoryLimitBytes = 64 << 20
+	b.Own.Scrub.Enable, b.Own.Scrub.Period = w.o.scrub > 0, w.o.scrub
 	w.o.cluster(b)
 	w.o.groups(b)
 	return b

@@ -68,6 +68,7 @@ type Options struct {
 	rebalance time.Duration // between looks for leaders that are not the preferred ones
 	brief     time.Duration // mean of a short downtime
 	plain     bool          // most producers don't wait for all
+	scrub     time.Duration // tidemark.scrub.period.ms; 0: nothing is scrubbed
 }
 
 // allTopics are the topics of a world that has them all: see isFlush,
@@ -118,6 +119,14 @@ func (o *Options) draw(r, plays *rand.Rand) {
 // without this.
 func (o *Options) drawRot(r *rand.Rand) {
 	o.on[KindRot] = r.IntN(4) == 0 && !slices.Contains(o.Without, KindRot)
+}
+
+// drawScrub draws whether sealed segments are verified, which is of use where disks
+// rot, and must do no harm elsewhere.
+func (o *Options) drawScrub(r *rand.Rand) {
+	if often := r.IntN(3) > 0; often == o.on[KindRot] {
+		o.scrub = pick(r, []time.Duration{200 * time.Millisecond, time.Second, 4 * time.Second})
+	}
 }
 
 // drawCluster draws the shape of the cluster.
@@ -189,9 +198,9 @@ func (o *Options) String() string {
 			on = append(on, Kind(i))
 		}
 	}
-	return fmt.Sprintf("seed=%d kinds=%s segment=%d index=%d checkpoints=%v metadata=%d producers=%d consumers=%d members=%d think=%v latency=%v spare=%v flush=%v write=%v unrest=%v batch=%d pad=%d nodes=%d voters=%d replicas=%d minisr=%d session=%v lag=%v election=%v downtime=%v unclean=%v riders=%v topics=%s alone=%v focus=%v reflex=%d patience=%v fetch=%d rebalance=%v brief=%v plain=%v",
+	return fmt.Sprintf("seed=%d kinds=%s segment=%d index=%d checkpoints=%v metadata=%d producers=%d consumers=%d members=%d think=%v latency=%v spare=%v flush=%v write=%v unrest=%v batch=%d pad=%d nodes=%d voters=%d replicas=%d minisr=%d session=%v lag=%v election=%v downtime=%v unclean=%v riders=%v topics=%s alone=%v focus=%v reflex=%d patience=%v fetch=%d rebalance=%v brief=%v plain=%v scrub=%v",
 		o.Seed, joinKinds(on), o.segmentBytes, o.indexInterval, o.checkpoints, o.metadataBytes, o.producers, o.consumers, o.members,
 		o.think, o.latency, o.spare, o.flush, o.write, o.unrest, o.batchMax, o.padMax,
 		o.nodes, o.voters, o.replicas, o.minISR, o.session, o.lag, o.election, o.downtime, o.unclean, o.riders,
-		strings.Join(o.topics, ","), o.alone, o.focus, o.reflex, o.patience, o.fetchMax, o.rebalance, o.brief, o.plain)
+		strings.Join(o.topics, ","), o.alone, o.focus, o.reflex, o.patience, o.fetchMax, o.rebalance, o.brief, o.plain, o.scrub)
 }

@@ -29,12 +29,18 @@ func (m *machine) rot(r *rand.Rand) {
 // reports whether anything is different now. The file is another one then, since
 // bytes that somebody has never change.
 func (m *machine) spoil(r *rand.Rand, path string, from, to int, flip bool) bool {
+	_, ok := m.spoilAt(r, path, from, to, flip)
+	return ok
+}
+
+// spoilAt is spoil, and tells where.
+func (m *machine) spoilAt(r *rand.Rand, path string, from, to int, flip bool) (at int, ok bool) {
 	old, err := m.disk.Content(path)
 	if err != nil || to > len(old) || from >= to {
-		return false
+		return 0, false
 	}
 	b := append([]byte(nil), old...)
-	at := from + r.IntN(to-from)
+	at = from + r.IntN(to-from)
 	what := "a flipped bit"
 	if flip {
 		b[at] ^= 1 << r.IntN(8)
@@ -44,11 +50,11 @@ func (m *machine) spoil(r *rand.Rand, path string, from, to int, flip bool) bool
 		clear(b[at:min(at+512, len(b))])
 	}
 	if string(b) == string(old) || vfs.WriteFileAtomic(m.disk, path, b) != nil {
-		return false
+		return at, false
 	}
 	m.world.counts.kind[KindRot]++
 	m.line("rot        %s at %d of %s", what, at, path)
-	return true
+	return at, true
 }
 
 // anyRotten reports whether a batch of some replica of a partition was spoilt.
@@ -165,14 +171,15 @@ func (m *machine) rotLog(r *rand.Rand) {
 		s := pick(r, spots)
 		end := s.b.pos + s.b.size
 		if r.IntN(2) == 0 {
-			end = s.b.pos + 21 // what no CRC covers, and the CRC
+			end = s.b.pos + uncovered + 4 // what no CRC covers, and the CRC
 		}
-		if m.spoil(r, s.path, s.b.pos, end, r.IntN(4) > 0) {
+		if at, ok := m.spoilAt(r, s.path, s.b.pos, end, r.IntN(4) > 0); ok {
 			w.frail = m
 			if !rep.rotten || s.safe < rep.rotAt {
 				rep.rotAt = s.safe
 			}
 			rep.rotten, rep.part.maimed = true, true
+			m.remember(rep, s.path, at < s.b.pos+uncovered)
 		}
 	}
 }

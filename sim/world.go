@@ -140,6 +140,7 @@ func newWorld(o Options, out io.Writer) *World {
 	o.draw(split(1), split(7))
 	o.drawMembers(split(6))
 	o.drawRot(split(7))
+	o.drawScrub(split(9))
 	w.o = o
 	w.nemesisRand, w.diskRand, w.clientRand, w.nodeRand = split(2), split(3), split(4), split(5)
 	w.playRand = split(8)

@@ -300,6 +300,20 @@ func (p *Parts) collectReplicas(s *metrics.Sink, img *metadata.Image) {
 	s.Count(keptDropped, k.Dropped)
 	s.Count(keptNot, k.NotKept)
 	p.collectCleaner(s)
+	p.collectScrub(s)
+}
+
+func (p *Parts) collectScrub(s *metrics.Sink) {
+	c := p.Replicas.ScrubStats()
+	s.Count(scrubBytes, c.Bytes)
+	s.Count(scrubSegments, c.Segments)
+	s.Count(scrubDamaged, c.Damaged)
+	s.Count(scrubFailures, c.Failures)
+	s.Count(scrubRebuilt, c.Rebuilt)
+	s.Count(scrubDerived, c.Derived)
+	for _, dir := range slices.Sorted(maps.Keys(c.Oldest)) {
+		s.Count(scrubOldest, int64(c.Oldest[dir].Seconds()), dir)
+	}
 }
 
 func (p *Parts) collectCleaner(s *metrics.Sink) {

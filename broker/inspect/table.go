@@ -58,6 +58,14 @@ const (
 	uncleanablePartitions
 	uncleanableBytes
 
+	scrubBytes
+	scrubSegments
+	scrubDamaged
+	scrubFailures
+	scrubRebuilt
+	scrubDerived
+	scrubOldest
+
 	topicMessagesIn
 	topicBytesIn
 	topicBytesOut
@@ -234,6 +242,14 @@ var table = [...]metrics.Metric{
 	cleanerTook:           {Name: "kafka_log_logcleaner_max_clean_time_secs", Kind: metrics.Gauge, Help: "Seconds that the last compaction took"},
 	uncleanablePartitions: {Name: "kafka_log_logcleanermanager_uncleanable_partitions_count", Kind: metrics.Gauge, Labels: []string{"dir"}, Help: "Partitions that can't be compacted before the broker starts again"},
 	uncleanableBytes:      {Name: "kafka_log_logcleanermanager_uncleanable_bytes", Kind: metrics.Gauge, Labels: []string{"dir"}, Help: "Bytes of those partitions"},
+
+	scrubBytes:    {Name: "tidemark_scrub_bytes_total", Kind: metrics.Counter, Help: "Bytes of sealed segments that were read to be checked"},
+	scrubSegments: {Name: "tidemark_scrub_segments_total", Kind: metrics.Counter, Help: "Sealed segments that were checked and found in order"},
+	scrubDamaged:  {Name: "tidemark_scrub_damaged_segments_total", Kind: metrics.Counter, Help: "Sealed segments in which damage was found; each is read once more, and its replica quarantined if that finds the same"},
+	scrubFailures: {Name: "tidemark_scrub_failures_total", Kind: metrics.Counter, Help: "Checks of a segment that a disk's error ended"},
+	scrubRebuilt:  {Name: "tidemark_scrub_rebuilt_files_total", Kind: metrics.Counter, Help: "Indexes and seals beside sealed segments that were wrong, and made anew"},
+	scrubDerived:  {Name: "tidemark_scrub_digests_derived_total", Kind: metrics.Counter, Help: "Segments that came without a digest of what was written, and have got one of what was read"},
+	scrubOldest:   {Name: "tidemark_scrub_oldest_seconds", Kind: metrics.Gauge, Labels: []string{"dir"}, Help: "How long ago the segment of a log directory was checked of which it is longest; of one that never was, since it was first seen"},
 
 	topicMessagesIn:     {Name: "kafka_server_brokertopicmetrics_messagesin_total", Kind: metrics.Counter, Labels: []string{"topic"}, Help: "Records appended for producers"},
 	topicBytesIn:        {Name: "kafka_server_brokertopicmetrics_bytesin_total", Kind: metrics.Counter, Labels: []string{"topic"}, Help: "Bytes appended for producers"},

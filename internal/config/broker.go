@@ -293,4 +293,15 @@ type Own struct {
 	InFlightPerConnection int32
 	// OpenSegmentsMax bounds open segment files.
 	OpenSegmentsMax int32
+	// Scrub is the settings of the verification of sealed segments.
+	Scrub Scrub
+}
+
+// Scrub is the settings of what verifies sealed segments in the background.
+type Scrub struct {
+	Enable bool
+	// BytesPerSecond bounds what is read of each log directory.
+	BytesPerSecond int64
+	// Period is how long a segment that was verified is left alone.
+	Period time.Duration
 }

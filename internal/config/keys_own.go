@@ -34,4 +34,10 @@ var ownKeys = []Key{
 		Doc: "Requests of one connection that may be unanswered before the broker stops reading from it."},
 	{Name: "tidemark.segments.open.max", Type: Int, Default: "8000", Want: atLeast(64), broker: func(b *Broker) any { return &b.Own.OpenSegmentsMax },
 		Doc: "Segment files kept open; the longest unused are closed first."},
+	{Name: "tidemark.scrub.enable", Type: Bool, Default: "true", broker: func(b *Broker) any { return &b.Own.Scrub.Enable },
+		Doc: "Whether segments that are no longer written are read in the background and checked: every byte against checksums and against what was written, and the indexes against the records. What is derived and wrong is made anew; a damaged replica is taken out of service and filled anew from its leader."},
+	{Name: "tidemark.scrub.rate.bytes", Type: Long, Default: "16777216", Want: atLeast(1024), broker: func(b *Broker) any { return &b.Own.Scrub.BytesPerSecond },
+		Doc: "Most bytes a second that are read for that in each log directory."},
+	{Name: "tidemark.scrub.period.ms", Type: Long, Default: "604800000", Want: atLeast(1000), broker: func(b *Broker) any { return &b.Own.Scrub.Period },
+		Doc: "How long a segment that was found in order is left alone. Where a directory is too large to be read in that time, the least recently checked segments come first."},
 }

@@ -42,6 +42,7 @@ func Names() []Mutant {
 		{"host-acts-before-registration", "a broker leads and follows by an image that is older than its registration"},
 		{"host-first-append-early", "a partition's first append doesn't wait until its directory is durable"},
 		{"host-lost-made-anew", "a replica that the cluster counts on and whose log is gone is made anew, empty"},
+		{"host-scrub-unheard", "damage that a scrub has found is not looked at again, and nothing is done"},
 		{"host-stray-deleted", "the log of a partition that the metadata lacks is deleted without a record of its removal"},
 		{"log-damage-cut", "a log is cut where damage begins below the recovery point, as if a write had been torn there"},
 		{"log-edges-unchecked", "where the last segment ends is not compared with what an orderly stop has written down"},

@@ -78,6 +78,8 @@ func Arrows() []Arrow {
 			"producer state is a function of batches, not of files"},
 		{"log/compaction", []string{"protocol/record"}, []string{},
 			"which segments to clean is chosen over numbers; copying is the host's"},
+		{"log/scrub", []string{}, []string{},
+			"which segment is verified next is chosen over names and times; reading is the log's"},
 		{"log/checkpoint", []string{"internal/vfs", "log/epoch"}, []string{},
 			"small files of the log directory, and nothing of what is done with them"},
 		{"log/scan", []string{"internal/vfs", "protocol/record"}, []string{},

@@ -10,7 +10,7 @@ import (
 // give the same output. coordinator, security and quota join them when written.
 func pure() []string {
 	return []string{"internal/model", "protocol", "protocol/record", "protocol/compress", "internal/config", "log/epoch",
-		"log/producer", "log/compaction", "controller", "controller/metadata", "partition", "partition/purgatory",
+		"log/producer", "log/compaction", "log/scrub", "controller", "controller/metadata", "partition", "partition/purgatory",
 		"partition/fetcher", "coordinator/...", "broker/telemetry", "internal/security/...", "internal/quota/..."}
 }
 

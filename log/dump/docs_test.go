@@ -55,6 +55,7 @@ func TestKindOf(t *testing.T) {
 		"00000000000000000042-7.checkpoint":          "",
 		"00000000000000000042.checkpoint":            "",
 		"quorum-identity":                            "quorum identity",
+		".tidemark_scrub":                            "list of verified segments",
 		"observed":                                   "observed metadata",
 		"receipts-0000000001.jsonl":                  "journal of receipts",
 		"receipts-1.jsonl":                           "",

@@ -61,6 +61,8 @@ func kindOf(name string) kind {
 		none.name, none.show = "run record", (*dumper).run
 	case inventoryFile:
 		none.name, none.show = "partition list", (*dumper).inventory
+	case verifiedFile:
+		none.name, none.show = "list of verified segments", (*dumper).verified
 	case quorumFile:
 		none.name, none.show = "quorum state", (*dumper).quorum
 	case identityFile:

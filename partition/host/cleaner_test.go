@@ -300,7 +300,9 @@ func TestCompactionWithLittleMemory(t *testing.T) {
 // TestDamageStopsOneCleaning: a partition with a damaged segment is not cleaned;
 // it serves on, and the others are cleaned.
 func TestDamageStopsOneCleaning(t *testing.T) {
-	n, h := compacting(t, nil)
+	n := newNode(t)
+	n.cfg.Own.Scrub.Enable = false // it would take the partition out of service
+	h := n.compacting(nil)
 	n.topic["u"] = n.topic["t"]
 	n.create("u", 1)
 	other := n.m.Get("u", 0)

@@ -24,15 +24,18 @@
 // Retention raises a log's start in its loop, and has files renamed by the flusher
 // once the checkpoint holds that start (retention.go, drop.go). The cleaner compacts
 // (cleaner.go): it reads a View and writes files of its own; the loop only shows a
-// finished segment in the place of its sources (swap.go).
+// finished segment in the place of its sources (swap.go). The scrubber verifies sealed
+// segments (scrubber.go), through handles of its own; the loop only says what the log
+// looks like and has stored what was made anew.
 //
 // Goroutines: a flusher for each log directory, loaders while starting and
-// stopping, the cleaner's while there is something to compact. Everything periodic
+// stopping, the cleaner's while there is something to compact, the scrubbers' while
+// there is something to verify. Everything periodic
 // runs on the Runtime's spares. Locks: the index of partitions, the index of fetch
 // loops, a Hosted's list of unanswered produces, a directory's checkpoint files and
 // the list of what it is to lower, the fetch session cache, the cleaner's; none is
 // held while another is taken, but for the cleaner's, under which that of a
-// cleaning is.
+// cleaning is, and so for a scrubber's, under which its counters' may be too.
 //
 // Files that it writes beside Kafka's are described in docs/formats.
 package host

@@ -120,7 +120,10 @@ type ReplicaManager struct {
 
 	wall    wallClock
 	cleaner cleaner
-	errands errands
+	// scrubbers are one a directory, none if nothing is to be scrubbed. Set once.
+	scrubbers []*scrubber
+	scrubs    scrubCounts
+	errands   errands
 }
 
 // index finds partitions. It is immutable.
@@ -156,6 +159,11 @@ func NewReplicaManager(d Deps) *ReplicaManager {
 	m.events.counters = &m.counters
 	m.wall.steady(d.RT.Now())
 	m.cleaner.init(m)
+	if d.Broker.Own.Scrub.Enable {
+		for _, dir := range d.Dirs.All() {
+			m.scrubbers = append(m.scrubbers, newScrubber(m, dir))
+		}
+	}
 	m.errands.init()
 	m.registeredAt.Store(int64(model.NoBrokerEpoch))
 	m.fedUnder = model.NoBrokerEpoch - 1 // none, not even that of no registration

@@ -72,3 +72,12 @@ func kill(t *testing.T, name string, faulty func() bool) {
 		t.Errorf("%s survives", name)
 	}
 }
+
+func TestMutantScrubUnheard(t *testing.T) {
+	kill(t, "host-scrub-unheard", func() bool {
+		n, h := scrubbed(t)
+		n.rot(secondSegment+".log", 65, 2)
+		n.scrub()
+		return h.State().Role == partition.Leader // of what is damaged
+	})
+}

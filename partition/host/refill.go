@@ -78,6 +78,7 @@ func (j *awayJob) run(m *ReplicaManager) {
 	d, dirName := j.h.dir, log.DirName(j.h.tp)
 	m.cleaner.leave(j.h)
 	j.h.dropRemnant()
+	m.leaveScrub(j.h)
 	if _, err := d.fs.Stat(filepath.Join(d.path, dirName)); err != nil {
 		return
 	}

@@ -21,6 +21,9 @@ func (m *ReplicaManager) Shutdown(clean bool) error {
 		t.stop()
 	}
 	m.cleaner.stop()
+	for _, s := range m.scrubbers {
+		s.stop()
+	}
 	for _, l := range m.fetchLoops.all() {
 		l.box.Enter(&stopMsg{})
 	}
@@ -118,6 +121,7 @@ func (m *ReplicaManager) takeDown(h *Hosted, code Code, reason string) *log.Log 
 	h.box.Enter(&takeDownMsg{code: code, reason: reason, w: w})
 	w.done.Wait()
 	m.cleaner.leave(h)
+	m.leaveScrub(h)
 	return w.plog
 }
 

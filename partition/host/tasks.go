@@ -48,6 +48,9 @@ func (m *ReplicaManager) startTasks() {
 		m.cleanerTask = newTask(m, m.cleaner.settings().Backoff, m.cleaner.look)
 		m.tasks = append(m.tasks, m.cleanerTask)
 	}
+	for _, s := range m.scrubbers {
+		m.tasks = append(m.tasks, newTask(m, min(scrubLook, s.cfg.Period/10), s.look))
+	}
 	for _, t := range m.tasks {
 		t.arm()
 	}
