@@ -57,7 +57,7 @@ func (w *World) awaitScrub() {
 	if w.o.scrub == 0 || !spoilt {
 		return
 	}
-	until := w.sim.Now() + model.Instant(w.o.scrub+10*time.Second)
+	until := w.sim.Now() + model.Instant(w.o.scrub+10*time.Second) + w.scrubTime()
 	for w.sim.Now() < until {
 		if !w.sim.Step() {
 			w.fail(0, "nothing is left to happen")
@@ -71,6 +71,22 @@ func (w *World) awaitScrub() {
 			}
 		}
 	}
+}
+
+// scrubTime is how long the sealed segments of any machine take at most, all that were
+// to be verified before them included: each counts as some more than it has.
+func (w *World) scrubTime() model.Instant {
+	most := 0
+	for _, m := range w.machines {
+		n := 0
+		for _, r := range m.replicas {
+			if r.state != nil && r.state.View != nil {
+				n += len(r.state.View.Segments())
+			}
+		}
+		most = max(most, n)
+	}
+	return 2 * model.Instant(most) * 6 * millisecond
 }
 
 func (w *World) checkSpot(m *machine, r *replica, s rotSpot) {

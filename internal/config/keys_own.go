@@ -37,7 +37,7 @@ var ownKeys = []Key{
 	{Name: "tidemark.scrub.enable", Type: Bool, Default: "true", broker: func(b *Broker) any { return &b.Own.Scrub.Enable },
 		Doc: "Whether segments that are no longer written are read in the background and checked: every byte against checksums and against what was written, and the indexes against the records. What is derived and wrong is made anew; a damaged replica is taken out of service and filled anew from its leader."},
 	{Name: "tidemark.scrub.rate.bytes", Type: Long, Default: "16777216", Want: atLeast(1024), broker: func(b *Broker) any { return &b.Own.Scrub.BytesPerSecond },
-		Doc: "Most bytes a second that are read for that in each log directory."},
+		Doc: "Most bytes a second that are read for that in each log directory. Each segment counts as 64 KiB more than it has."},
 	{Name: "tidemark.scrub.period.ms", Type: Long, Default: "604800000", Want: atLeast(1000), broker: func(b *Broker) any { return &b.Own.Scrub.Period },
 		Doc: "How long a segment that was found in order is left alone. Where a directory is too large to be read in that time, the least recently checked segments come first."},
 }

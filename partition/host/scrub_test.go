@@ -88,6 +88,34 @@ func TestScrub(t *testing.T) {
 	want(3)
 }
 
+// TestScrubPacesSmallSegments: segments that are hardly longer than nothing are not
+// read without a pause either.
+func TestScrubPacesSmallSegments(t *testing.T) {
+	n, h := leading(t, map[string]string{"retention.ms": "-1"})
+	n.set(h, func(c *config.Topic) { c.SegmentBytes = 100 })
+	const segments = 400
+	for range segments + 1 {
+		n.add(h, "a=1")
+	}
+	most := n.cfg.Own.Scrub.BytesPerSecond / scrubOpening
+	seconds, seen := 0, int64(0)
+	for range scrubRest / 1e9 * 2 {
+		n.rt.advance(1000)
+		n.flushAll()
+		got := n.m.ScrubStats().Segments
+		if got-seen > most {
+			t.Fatalf("%d segments in a second, want %d at most", got-seen, most)
+		}
+		if got > seen {
+			seconds++
+		}
+		seen = got
+	}
+	if seen != segments || seconds > 20 {
+		t.Errorf("%d segments verified in %d seconds, want %d in fewer than 20", seen, seconds, segments)
+	}
+}
+
 // TestScrubQuarantines: a bit that flips where nobody reads and no CRC covers it takes
 // the replica out of service, as damage that a reader meets does, and its files stay.
 func TestScrubQuarantines(t *testing.T) {

@@ -23,8 +23,13 @@ const (
 	// scrubRest how long it is left alone once nothing was, at most.
 	scrubLook = time.Second
 	scrubRest = model.Instant(60 * time.Second)
-	// scrubPlan is how many segments are chosen together.
-	scrubPlan = 64
+	// scrubPlan is how many segments are chosen together. To choose, all of the
+	// directory are looked at and sorted.
+	scrubPlan = 1024
+	// scrubOpening is what a segment costs beside its bytes, as bytes: its files are
+	// found and opened, and what stands beside it is read. Many small ones would be
+	// read without a pause otherwise.
+	scrubOpening = 64 << 10
 	// scrubSave is how often it is written down what was verified.
 	scrubSave = model.Instant(5 * time.Minute)
 	// scrubBuffer is what is read at once.

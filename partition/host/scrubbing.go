@@ -84,6 +84,8 @@ func (sc *scrubbing) read() {
 		sc.s.buf = make([]byte, scrubBuffer)
 	}
 	sc.found, sc.err = view.Scrub(sc.seg.Base, log.Scrubbing{Epochs: epochs, Newest: newest, Buf: sc.s.buf, Spend: sc.spend})
+	sc.spent += scrubOpening
+	_ = sc.pay() // what was found stands, also if it is to end now
 }
 
 // spend notes bytes that were read, pauses if that was too fast, and fails if the
@@ -93,7 +95,13 @@ func (sc *scrubbing) spend(n int) error {
 	if sc.spent += n; sc.spent < spendAtOnce {
 		return nil
 	}
-	n, sc.spent = sc.spent, 0
+	return sc.pay()
+}
+
+// pay tells the bucket what was spent, and pauses as spend does.
+func (sc *scrubbing) pay() error {
+	n := sc.spent
+	sc.spent = 0
 	sc.until = sc.s.take(n)
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
