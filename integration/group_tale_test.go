@@ -12,11 +12,7 @@ import (
 func (h *groupHistory) tale(k groupPartition) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	type event struct {
-		at   time.Duration
-		what string
-	}
-	var all []event
+	all := slices.Clone(h.events)
 	for _, s := range h.spells {
 		if s.group != k.group || s.p != k.p {
 			continue
@@ -25,7 +21,7 @@ func (h *groupHistory) tale(k groupPartition) string {
 		if n := len(s.got); n > 0 {
 			what += fmt.Sprintf(", gets %d records from %d to %d", n, s.got[0].offset, s.got[n-1].offset)
 		}
-		all = append(all, event{s.began, what})
+		all = append(all, happening{s.began, what})
 	}
 	for _, c := range h.promises {
 		if c.of.group != k.group || c.of.p != k.p {
@@ -36,12 +32,9 @@ func (h *groupHistory) tale(k groupPartition) string {
 		if !c.acked {
 			what, at = what+", not acknowledged", c.began
 		}
-		all = append(all, event{at, what})
+		all = append(all, happening{at, what})
 	}
-	for _, e := range h.events {
-		all = append(all, event{e.at, e.what})
-	}
-	slices.SortStableFunc(all, func(a, b event) int { return int(a.at - b.at) })
+	slices.SortStableFunc(all, func(a, b happening) int { return int(a.at - b.at) })
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %v:\n", k.group, k.p)
 	for _, e := range all {
