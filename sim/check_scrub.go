@@ -23,11 +23,13 @@ type rotSpot struct {
 	// covers were changed.
 	seal  []byte
 	bySum bool
+	last  int64 // offset of the batch that was meant
 }
 
-// remember notes that a segment was spoilt. head: where no CRC looks.
-func (m *machine) remember(rep *replica, path string, head bool) {
-	s := rotSpot{path: path, bySum: !head}
+// remember notes that a segment was spoilt, in the batch that ends at last. head: where
+// no CRC looks.
+func (m *machine) remember(rep *replica, path string, last int64, head bool) {
+	s := rotSpot{path: path, last: last, bySum: !head}
 	b, err := m.disk.Content(path)
 	if err != nil {
 		return
@@ -96,6 +98,11 @@ func (w *World) checkSpot(m *machine, r *replica, s rotSpot) {
 	b, err := m.disk.Content(s.path)
 	if err != nil || crc32.Checksum(b, castagnoli) != s.sum {
 		return // cut, compacted, or written on
+	}
+	for _, o := range r.spots {
+		if o.path == s.path && o.last < int64(r.state.View.Start()) {
+			return // it was deleted, and nobody is given it: no scrub gets past it
+		}
 	}
 	if seal, err := m.disk.Content(sealOf(s.path)); !s.bySum && (err != nil || !bytes.Equal(seal, s.seal)) {
 		return

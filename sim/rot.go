@@ -179,7 +179,7 @@ func (m *machine) rotLog(r *rand.Rand) {
 				rep.rotAt = s.safe
 			}
 			rep.rotten, rep.part.maimed = true, true
-			m.remember(rep, s.path, at < s.b.pos+uncovered)
+			m.remember(rep, s.path, s.b.last, at < s.b.pos+uncovered)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/internal/config"
+	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
@@ -134,6 +135,25 @@ func TestScrubQuarantines(t *testing.T) {
 			t.Errorf("%s: the file was changed", what)
 		}
 		n.content(secondSegment + ".damaged")
+	}
+}
+
+// TestScrubBelowTheStart: damage in what was deleted costs nothing, and segments of
+// which all was are not read.
+func TestScrubBelowTheStart(t *testing.T) {
+	n, h := scrubbed(t)
+	a := &answers{}
+	h.DeleteRecords(3, model.Never, a, 0)
+	n.flushAll()
+	if start := h.State().LogStart; start != 3 {
+		t.Fatalf("the log starts at %d", start)
+	}
+	n.rot(secondSegment+".log", 65, 2)
+	for range 3 {
+		n.scrub()
+	}
+	if s, stats := h.State(), n.m.ScrubStats(); s.Role != partition.Leader || stats.Damaged+stats.Failures+stats.Segments != 0 {
+		t.Errorf("%+v, %+v", s.Mark, stats)
 	}
 }
 

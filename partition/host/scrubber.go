@@ -139,6 +139,9 @@ func (s *scrubber) sealed(yield func(scrub.Segment) bool) {
 		}
 		all := v.Segments()
 		for _, seg := range all[:len(all)-1] {
+			if seg.Next <= v.Start() {
+				continue // it is deleted, and nobody is given any of it
+			}
 			if !yield(scrub.Segment{Key: scrub.Key{Replica: h.id, Base: seg.Base}, Size: seg.Size}) {
 				return
 			}
@@ -231,6 +234,11 @@ func (s *scrubber) judge(sc *scrubbing) {
 		}
 		return
 	case errors.Is(err, errLeft), errors.Is(err, log.ErrStaleView), now == nil:
+		return
+	case errors.As(err, &damage) && damage.Offset < sc.view.Start():
+		// Nobody is given that. What lies behind it in the segment readers look at.
+		s.m.logger.Info("what was deleted of a segment is damaged", name(sc.h), zap.Error(err))
+		sc.err = nil
 		return
 	case errors.As(err, &damage):
 		c.damaged.Add(1)
