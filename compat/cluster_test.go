@@ -26,15 +26,22 @@ import (
 // startThree starts three brokers that form a cluster.
 func startThree(t *testing.T, set ...string) *target.Cluster {
 	t.Helper()
+	return startBrokers(t, 3, set...)
+}
+
+// startBrokers starts a cluster of any size. Its topics have a replica on each broker
+// by default.
+func startBrokers(t *testing.T, brokers int, set ...string) *target.Cluster {
+	t.Helper()
 	if target.IsKafka() {
 		t.Skip("a cluster of Apache Kafka is not set up here")
 	}
-	props := map[string]string{"default.replication.factor": "3", "min.insync.replicas": "2", "auto.leader.rebalance.enable": "false"}
+	props := map[string]string{"default.replication.factor": fmt.Sprint(brokers), "min.insync.replicas": fmt.Sprint(brokers/2 + 1), "auto.leader.rebalance.enable": "false"}
 	for _, kv := range set {
 		k, v, _ := strings.Cut(kv, "=")
 		props[k] = v
 	}
-	c, err := target.NewCluster(binary, t.TempDir(), 3, props)
+	c, err := target.NewCluster(binary, t.TempDir(), brokers, props)
 	if err != nil {
 		t.Fatal(err)
 	}

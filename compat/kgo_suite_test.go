@@ -28,6 +28,12 @@ func TestKgoSuite(t *testing.T) {
 	runKgoSuite(t, c, buildKgoSuite(t), kgoNames(), 20_000, 6*time.Minute)
 }
 
+// The same against one broker, with topics of one replica.
+func TestKgoSuiteOfOneBroker(t *testing.T) {
+	c := startBrokers(t, 1, "group.initial.rebalance.delay.ms=0")
+	runKgoSuite(t, c, buildKgoSuite(t), kgoNames(), 20_000, 6*time.Minute)
+}
+
 // The same while one broker after the other is killed with kill -9 and started
 // again, two of them being there at any time. Groups only, unless
 // TIDEMARK_TEST_LONG is set: the rest waits for brokers more than it tests. The
@@ -102,7 +108,7 @@ func runKgoSuite(t *testing.T, c *target.Cluster, suite string, names []string, 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Minute)
 	defer cancel()
-	r, err := proc.Run(ctx, nil, "env", "KGO_SEEDS="+c.Addrs(), "KGO_TEST_RF=3", fmt.Sprint("KGO_TEST_RECORDS=", records), "HOME="+os.Getenv("HOME"),
+	r, err := proc.Run(ctx, nil, "env", "KGO_SEEDS="+c.Addrs(), fmt.Sprint("KGO_TEST_RF=", len(c.Nodes)), fmt.Sprint("KGO_TEST_RECORDS=", records), "HOME="+os.Getenv("HOME"),
 		suite, "-test.v", "-test.timeout="+patience.String(), "-test.run=^("+strings.Join(names, "|")+")$")
 	if err != nil {
 		t.Fatal(err)
