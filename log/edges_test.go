@@ -154,8 +154,9 @@ func TestRecoveryPointInAGap(t *testing.T) {
 	}
 }
 
-// A batch that lies beyond the recovery point by its base offset alone, at the start of
-// a segment, makes no crash tail of the damage behind it.
+// A batch that lies beyond the recovery point by its base offset alone is damage also at
+// the start of a segment, behind others or alone in it, and makes no crash tail of the
+// damage behind it.
 func TestLeapOverTheRecoveryPoint(t *testing.T) {
 	for _, stop := range []log.Stop{log.StopProcess, log.StopPower} {
 		r := newRig(t)
@@ -170,8 +171,13 @@ func TestLeapOverTheRecoveryPoint(t *testing.T) {
 		b = b[:at[3]+20]      // and the end is torn, so that nothing whole is behind it
 		b[at[2]+30] ^= 1 << 1 // nor in front
 		r.rewrite(r.file(0, ".log"), b)
-		if c := r.damaged(stop, 3); c.Segment != 0 || c.Pos != int64(at[1]) {
+		if c := r.damaged(stop, 3); c.Segment != 0 || c.Pos != 0 {
 			t.Errorf("%s: %+v", stop, c)
+		}
+		b = b[:at[1]]
+		r.rewrite(r.file(0, ".log"), b)
+		if c := r.damaged(stop, 1); c.Segment != 0 || c.Pos != 0 || !c.BelowRecoveryPoint {
+			t.Errorf("%s, alone: %+v", stop, c)
 		}
 	}
 }

@@ -59,9 +59,6 @@ type segmentScan struct {
 	next model.Offset
 	// epoch is that of the last batch.
 	epoch model.LeaderEpoch
-	// leapt: a batch that begins beyond the recovery point came where one below it is
-	// expected, in a log that has no gaps. Its base offset is outside its CRC.
-	leapt bool
 }
 
 // scanSegment checks the batches of segment i. stop tells that the log ends in
@@ -201,11 +198,11 @@ func (ss *segmentScan) check(b record.Batch) *badBatch {
 }
 
 // skips reports a base offset that was raised: a recovery point is where a batch
-// ends, and here none does. A cut may leave it in a gap, but that is where its segment
-// begins.
+// ends, or where a cut has left off, which is where a segment begins; here it is
+// neither.
 func (ss *segmentScan) skips(b record.Batch) bool {
 	rp := ss.ld.o.RecoveryPoint
-	return ss.ld.o.Dense && ss.expected > ss.s.base && ss.expected < b.BaseOffset() && ss.expected < rp && rp <= b.LastOffset()
+	return ss.ld.o.Dense && ss.expected < b.BaseOffset() && ss.expected < rp && rp <= b.LastOffset()
 }
 
 // accept takes a good batch into account.
@@ -231,8 +228,6 @@ func (ss *segmentScan) accept(b record.Batch) {
 			})
 		}
 	}
-	rp := ss.ld.o.RecoveryPoint
-	ss.leapt = ss.leapt || ss.ld.o.Dense && ss.expected < rp && rp <= b.BaseOffset()
 	ss.expected = b.NextOffset()
 	ss.pos += int64(len(b))
 }
@@ -283,9 +278,6 @@ func (ss *segmentScan) verdict(b record.Batch, bad *badBatch) (stop bool, err er
 	// So it is where the last epoch below the recovery point is one that this batch
 	// falls behind.
 	durable = durable || bad.Sound && ss.expected == ld.o.RecoveryPoint && b.LeaderEpoch() >= 0 && b.LeaderEpoch() < ss.epoch
-	// Nothing says that the point was passed where a batch has come to lie behind it by
-	// its base offset alone.
-	durable = durable || ss.leapt
 	if (ss.trusted || durable || ss.expected < ld.o.RecoveryPoint) && (ss.trusted || !mutant.On("log-damage-cut")) {
 		return false, ld.damage(ss.i, bad.Pos, ss.expected, bad)
 	}
