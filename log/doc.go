@@ -27,7 +27,9 @@
 //     result at once. Their Run and Unlink may be called by anybody.
 //     A Rewrite is work of another goroutine on a View; nothing above the
 //     recovery point that the caller has stored may be compacted.
-//   - Scrub runs beside everything else. What it has made anew StartMend stores.
+//   - Scrub and VerifySegment run beside everything else. What a scrub has made
+//     anew StartMend stores. For *WrongEpochs the owner calls MendEpochs, once the
+//     epoch file is kept, and StartMend.
 //   - What Truncate and Open removed stays readable under Removal.Parts until
 //     Reclaim, so that it can be kept and a receipt written.
 //   - Truncate, DropBelow and Roll of an idle log make directory changes

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tidemark/tidemark/internal/model"
@@ -20,6 +21,10 @@ type exam struct {
 	pos      int64
 	expected model.Offset // the least that the next batch may begin with
 	next     model.Offset // the base of the segment behind
+	// want is the digest of what was written.
+	want headSum
+	// reigns are the epochs of the batches.
+	reigns reigns
 	// x is what the indexes should say, and sees every batch.
 	x indexBuilder
 	// sides, if set, compares what stands beside the segment.
@@ -28,12 +33,30 @@ type exam struct {
 
 func (v *View) newExam(i int, epochs *epoch.Cache, newest model.LeaderEpoch) *exam {
 	s := v.segments[i]
-	return &exam{v: v, i: i, epochs: epochs, newest: newest, expected: s.base, next: v.next(i), x: newIndexBuilder(s.base, s.interval)}
+	want := v.tail.heads
+	if !v.isTail(i) {
+		want = s.headSum()
+	}
+	return &exam{
+		v: v, i: i, epochs: epochs, newest: newest, expected: s.base, next: v.next(i), want: want,
+		x: newIndexBuilder(s.base, s.interval),
+	}
 }
 
 // read checks the batches. spend is told how many bytes were read, and ends it with
-// an error; nil tells nobody.
+// an error; nil tells nobody. Of several things that are wrong it returns the first.
 func (e *exam) read(f vfs.File, buf []byte, spend func(n int) error) error {
+	err := e.readAll(f, buf, spend)
+	if c := (*CorruptionError)(nil); e.reigns.wrong != nil && errors.As(err, &c) {
+		return e.reigns.wrong
+	}
+	if err == nil && e.reigns.wrong != nil {
+		return e.wrongEpochs()
+	}
+	return err
+}
+
+func (e *exam) readAll(f vfs.File, buf []byte, spend func(n int) error) error {
 	sc := scanner{f: f, limit: e.v.limit(e.i), buf: buf}
 	for {
 		b, err := sc.next(e.pos)
@@ -49,6 +72,7 @@ func (e *exam) read(f vfs.File, buf []byte, spend func(n int) error) error {
 		if e.sides != nil {
 			e.sides.batch(b, e.pos)
 		}
+		e.reigns.add(b, e.expected)
 		e.pos += int64(len(b))
 		e.expected = b.NextOffset()
 		if spend == nil {
@@ -76,21 +100,19 @@ func (e *exam) batch(b record.Batch) error {
 	case b.LeaderEpoch() < model.NoEpoch:
 		return fmt.Errorf("batch [%d, %d] of epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch())
 	case known && epoch != b.LeaderEpoch():
-		return fmt.Errorf("batch [%d, %d] of epoch %d in what was written in epoch %d", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), epoch)
+		return e.contradicted(b, fmt.Errorf("batch [%d, %d] of epoch %d in what was written in epoch %d",
+			b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), epoch))
 	}
 	return nil
 }
 
 // atEnd checks what only the whole tells.
 func (e *exam) atEnd() error {
-	want := e.v.tail.heads
-	if !e.v.isTail(e.i) {
-		want = e.v.segments[e.i].headSum()
-	} else if e.expected < e.next {
+	if e.v.isTail(e.i) && e.expected < e.next {
 		return e.bad(fmt.Errorf("the last batch ends at %d, the log at %d", e.expected, e.next))
 	}
-	if e.x.heads.differs(want) && !mutant.On("log-scrub-ignores-heads") {
-		return e.blame(want)
+	if e.x.heads.differs(e.want) && e.reigns.wrong == nil && !mutant.On("log-scrub-ignores-heads") {
+		return e.blame(e.want)
 	}
 	return nil
 }

@@ -345,9 +345,13 @@ func (ss *segmentScan) settle() {
 	if !ss.trusted {
 		s.txns = ss.t.txns
 	}
-	// The seal tells what was written, the scan what is there.
+	// The seal tells what was written, the scan what is there. That counts as written
+	// where the epoch cache is going to be made of it too; below, the first scrub holds
+	// both against each other.
 	if se := s.seal; se != nil && se.size == ss.pos && se.heads.known && !ss.ld.o.Anew {
 		ss.t.index.heads = se.heads
+	} else if ss.trusted && !ss.ld.o.Anew {
+		ss.t.index.heads.known = false
 	}
 	s.setHeadSum(ss.t.index.heads)
 	s.rebuilt = ss.t.index.sealed()

@@ -59,6 +59,8 @@ type Log struct {
 	drop *Drop
 	// mend is the Mend that was started and not finished, nil without one.
 	mend *Mend
+	// epochsMended: the epoch file is wrong, and what is right not stored yet.
+	epochsMended bool
 	// swap is the Swap that was started and not finished, nil without one.
 	swap *Swap
 	view atomic.Pointer[View]

@@ -9,11 +9,13 @@ import (
 )
 
 // Mend is the storing of what was made anew beside sealed segments, because their
-// files were wrong or missing, and of digests that were missing. It is started and
+// files were wrong or missing, of digests that were missing, and of epochs that were
+// mended (MendEpochs). It is started and
 // finished by the owner of the log, and run by anybody. Only one exists at a time.
 // A Drop or Swap that is started meanwhile is run after it.
 type Mend struct {
-	parts []mended
+	parts  []mended
+	epochs *mendedEpochs // nil if the file is right
 
 	mu   sync.Mutex
 	over bool
@@ -35,7 +37,7 @@ func (l *Log) StartMend() *Mend {
 	if l.usable() != nil || l.mend != nil {
 		return nil
 	}
-	m := &Mend{}
+	m := &Mend{epochs: l.startMendEpochs()}
 	for i, s := range l.segments[:len(l.segments)-1] {
 		x := s.indexes.Load()
 		if x == nil || x.unsure || len(m.parts) == mendMax || !s.repair.Swap(false) {
@@ -43,7 +45,7 @@ func (l *Log) StartMend() *Mend {
 		}
 		m.parts = append(m.parts, mended{s, x, l.segments[i+1].base})
 	}
-	if len(m.parts) == 0 {
+	if len(m.parts) == 0 && m.epochs == nil {
 		return nil
 	}
 	l.mend = m
@@ -58,6 +60,7 @@ func (m *Mend) Run() error {
 		return m.err
 	}
 	m.over = true
+	m.err = m.epochs.store()
 	for _, p := range m.parts {
 		if p.s.file.stale(p.s.size) != nil {
 			continue // it is no part of the log any more
@@ -88,6 +91,7 @@ func (l *Log) FinishMend(m *Mend) {
 	if l.mend == m {
 		l.mend = nil
 	}
+	l.finishMendEpochs(m.epochs)
 	for _, p := range m.parts {
 		l.flush.noteSide(p.s.sideFiles()...)
 	}

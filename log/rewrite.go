@@ -31,6 +31,8 @@ type Rewrite struct {
 	end  model.Offset
 	seg  *segment
 	idx  *segmentIndexes
+	// unvouched: nothing says whether some source is as it was written.
+	unvouched bool
 }
 
 // StartRewrite begins the rewriting of n segments from the one with that base.
@@ -55,11 +57,22 @@ func (v *View) StartRewrite(base model.Offset, n, bufferBytes int) (*Rewrite, er
 	return r, nil
 }
 
-// Batches calls fn with each batch of the sources, as View.CheckedBatches does.
+// Batches calls fn with each batch of the sources, as View.CheckedBatches does. Then
+// it holds their heads against what was written: what a disk has made of them would
+// be vouched for by the seal of the output otherwise.
 func (r *Rewrite) Batches(buf []byte, fn func(b record.Batch) error) error {
-	for i := range r.sources {
-		if err := r.v.checkedBatches(r.first+i, r.sources[i].base, buf, fn); err != nil {
+	for i, s := range r.sources {
+		want, have := s.headSum(), headSum{known: true}
+		err := r.v.checkedBatches(r.first+i, s.base, buf, func(b record.Batch) error {
+			have.add(b)
+			return fn(b)
+		})
+		if err != nil {
 			return err
+		}
+		r.unvouched = r.unvouched || !want.known
+		if have.differs(want) {
+			return r.v.damagedAt(r.first+i, s.base, errors.New("bytes that no CRC covers are not those that were written"))
 		}
 	}
 	return nil
@@ -127,7 +140,9 @@ func (r *Rewrite) Finish(aborted []compaction.Aborted) error {
 		base: r.x.base, file: newSegmentFile(r.fs, r.sources[0].file.cache, r.path), end: r.end, size: r.pos,
 		maxTS: r.x.maxTS, maxTSLast: r.x.maxTSLast, interval: r.sources[0].interval,
 	}
-	s.setHeadSum(r.x.heads)
+	if !r.unvouched {
+		s.setHeadSum(r.x.heads)
+	}
 	for _, a := range aborted {
 		s.txns = append(s.txns, txnEntry{producer: a.ProducerID, first: a.First, last: a.Last, stable: a.Stable})
 	}

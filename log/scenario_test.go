@@ -21,20 +21,21 @@ import (
 // name breaks that rule; with it the story must end badly.
 func scenarios() map[string]func(t testing.TB) error {
 	return map[string]func(t testing.TB) error{
-		"log-stale-flushed":        staleFlush,
-		"log-rp-before-epoch-file": epochFileBeforeRecoveryPoint,
-		"log-truncate-in-place":    readerAcrossTruncate,
-		"log-no-cutback":           failedAppendLeavesNothing,
-		"log-skip-crc":             flippedPayload,
-		"log-skip-structure":       duplicatedBatch,
-		"log-retry-fsync":          fsyncFailsOnce,
-		"log-index-off-by-one":     indexEntriesHit,
-		"log-keep-empty-epoch":     emptyEpochGoes,
-		"log-rewrite-unchecked":    damagedRewrite,
-		"log-heads-not-compared":   raisedOffsetIsFound,
-		"log-scrub-ignores-heads":  loweredOffsetIsFound,
-		"log-edges-unchecked":      raisedAfterTheStop,
-		"log-damage-cut":           damageIsNotCut,
+		"log-stale-flushed":         staleFlush,
+		"log-rp-before-epoch-file":  epochFileBeforeRecoveryPoint,
+		"log-truncate-in-place":     readerAcrossTruncate,
+		"log-no-cutback":            failedAppendLeavesNothing,
+		"log-skip-crc":              flippedPayload,
+		"log-skip-structure":        duplicatedBatch,
+		"log-retry-fsync":           fsyncFailsOnce,
+		"log-index-off-by-one":      indexEntriesHit,
+		"log-keep-empty-epoch":      emptyEpochGoes,
+		"log-rewrite-unchecked":     damagedRewrite,
+		"log-heads-not-compared":    raisedOffsetIsFound,
+		"log-scrub-ignores-heads":   loweredOffsetIsFound,
+		"log-edges-unchecked":       raisedAfterTheStop,
+		"log-damage-cut":            damageIsNotCut,
+		"log-epochs-without-digest": flippedEpochIsNoWrongEpoch,
 	}
 }
 

@@ -46,6 +46,7 @@ func Names() []Mutant {
 		{"host-stray-deleted", "the log of a partition that the metadata lacks is deleted without a record of its removal"},
 		{"log-damage-cut", "a log is cut where damage begins below the recovery point, as if a write had been torn there"},
 		{"log-edges-unchecked", "where the last segment ends is not compared with what an orderly stop has written down"},
+		{"log-epochs-without-digest", "batches that contradict the epoch file are believed, whether or not they are as they were written"},
 		{"log-heads-not-compared", "the heads of a segment's batches are not held against the digest of what was written"},
 		{"log-index-off-by-one", "an entry of the offset index points one batch too far"},
 		{"log-keep-empty-epoch", "a truncation to the log's end keeps the epochs in which nothing was written"},

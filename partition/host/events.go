@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
+	"github.com/tidemark/tidemark/log/epoch"
 	"github.com/tidemark/tidemark/partition"
 )
 
@@ -35,6 +36,12 @@ func (e eventLog) loaded(h *Hosted, r *log.LoadReport) {
 func (e eventLog) damaged(h *Hosted, d *log.CorruptionError) {
 	e.logger.Error("a log is damaged", name(h), zap.String("dir", d.Dir), zap.Int64("segment", int64(d.Segment)),
 		zap.Int64("position", d.Pos), zap.Bool("below the recovery point", d.BelowRecoveryPoint), zap.Error(d.Err))
+}
+
+func (e eventLog) epochsMended(h *Hosted, w *log.WrongEpochs, before []epoch.Entry) {
+	e.logger.Warn("the leader epochs of a log were wrong, and are mended from its batches", name(h), zap.String("file", w.File),
+		zap.Int64("segment", int64(w.Damage.Segment)), zap.Int64("offset", int64(w.Damage.Offset)), zap.Error(w.Damage.Err),
+		zap.Any("epochs were", before), zap.Any("epochs are", h.plog.Epochs().Entries()))
 }
 
 func (e eventLog) sound(h *Hosted, at model.Offset) {

@@ -88,6 +88,20 @@ func (k *Keeper) keepFile(d *Dir, path string, why error) {
 	})
 }
 
+// keepEpochs makes a receipt of an epoch file that contradicts the batches, and will be
+// replaced. It waits for the disk.
+func (h *Hosted) keepEpochs(w *log.WrongEpochs) {
+	info, err := h.m.deps.FS.Stat(w.File)
+	if err != nil || info.Size == 0 {
+		return
+	}
+	of := receipt.Subject{ID: h.id, TP: h.tp, Dir: h.Dir(), Cause: receipt.Unreadable, Detail: w.Damage.Err.Error()}
+	h.m.keeper().keep(of, &log.Removal{
+		Why: log.WhyUnreadable, File: w.File, Bytes: info.Size, FirstEpoch: model.NoEpoch, LastEpoch: model.NoEpoch,
+		Parts: []log.Part{{File: w.File, Bytes: info.Size}},
+	})
+}
+
 // makesNoSense reports an error of a file's content, not of the disk.
 func makesNoSense(err error) bool {
 	var format *checkpoint.FormatError

@@ -210,7 +210,7 @@ func (s *scrubber) done(sc *scrubbing) {
 // judge decides what becomes of what was found. Files beside a segment that are wrong
 // were made anew in memory, and are stored. Everything else takes the way of damage
 // that a reader comes upon: the segment is read once more, beside the loop, and if
-// that finds the same the replica is quarantined.
+// that finds the same the replica is quarantined, or its epochs are mended.
 func (s *scrubber) judge(sc *scrubbing) {
 	now := sc.h.State().View
 	if sc.err == nil && (now == nil || !sc.view.Holds(now, sc.seg.Base)) {
@@ -218,6 +218,7 @@ func (s *scrubber) judge(sc *scrubbing) {
 	}
 	c := s.counts
 	var damage *log.CorruptionError
+	var wrong *log.WrongEpochs
 	switch err := sc.err; {
 	case err == nil:
 		c.segments.Add(1)
@@ -235,6 +236,8 @@ func (s *scrubber) judge(sc *scrubbing) {
 		return
 	case errors.Is(err, errLeft), errors.Is(err, log.ErrStaleView), now == nil:
 		return
+	case errors.As(err, &wrong):
+		s.m.logger.Warn("a scrub has found leader epochs that contradict what was written", name(sc.h), zap.Error(err))
 	case errors.As(err, &damage) && damage.Offset < sc.view.Start():
 		// Nobody is given that. What lies behind it in the segment readers look at.
 		s.m.logger.Info("what was deleted of a segment is damaged", name(sc.h), zap.Error(err))

@@ -163,7 +163,8 @@ func (m *scrubMsg) handle(h *Hosted, _ model.Now, out *loop.Outbox) {
 // Deliver hands the answer over.
 func (m *scrubMsg) Deliver(model.Now) { m.sc.answer(m) }
 
-// mendMsg has the log store what a scrub has made anew beside its segments.
+// mendMsg has the log store what a scrub has made anew beside its segments, and epochs
+// that were mended.
 type mendMsg struct{}
 
 func (mendMsg) handle(h *Hosted, _ model.Now, _ *loop.Outbox) {

@@ -21,6 +21,10 @@ import (
 // quarantined, as if the damage had been found at start: the files stay as they
 // are, the controller hears of it and another replica leads. Source: rule 3.6 of
 // the project.
+//
+// It may also turn out that the segment is what was written, and the epoch file that
+// it contradicts is not. Then a receipt is made of that file, and the loop has the log
+// mend its epochs.
 
 // vouched says which offset was verified last.
 type vouched struct {
@@ -59,7 +63,7 @@ func (h *Hosted) verify(at model.Offset) {
 	case h.vouched.running:
 		return
 	case h.plog != nil:
-		v.view, v.epochs = h.plog.View(), h.plog.Epochs().Clone()
+		v.view, v.epochs, v.inUse = h.plog.View(), h.plog.Epochs().Clone(), true
 	case r != nil:
 		v.view, v.epochs = r.View, r.Epochs()
 	default:
@@ -77,12 +81,20 @@ type verification struct {
 	epochs *epoch.Cache
 	newest model.LeaderEpoch // in which it is led
 	err    error
+	// wrong is set if it is the epochs of a log in use that are wrong.
+	wrong *log.WrongEpochs
+	// inUse: the log is; what is left of a damaged one is not mended.
+	inUse bool
 }
 
 // Run reads the segment. Damage is noted beside it, so that the next start, which
 // doesn't read all, finds it again.
 func (v *verification) Run() {
 	v.err = v.view.VerifySegment(v.at, v.epochs, v.newest)
+	if v.inUse && errors.As(v.err, &v.wrong) {
+		v.h.keepEpochs(v.wrong) // the file is replaced by the flush after the mending
+		return
+	}
 	var damage *log.CorruptionError
 	if !errors.As(v.err, &damage) {
 		return
@@ -123,6 +135,10 @@ func (m *verifiedMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	if h.plog == nil {
 		return
 	}
+	if m.v.wrong != nil {
+		h.mendEpochs(now, m.v.wrong, out)
+		return
+	}
 	switch err := m.v.err; {
 	case errors.As(err, &damage):
 		h.m.events.damaged(h, damage)
@@ -137,6 +153,18 @@ func (m *verifiedMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	}
 	h.fault = m.v.err
 	h.goOffline(now, partition.CodeStorageError, h.fault.Error(), out)
+}
+
+// mendEpochs puts the epochs right, and has them stored. What has changed since the
+// segment was read is looked at again when somebody comes upon it.
+func (h *Hosted) mendEpochs(now model.Now, wrong *log.WrongEpochs, out *loop.Outbox) {
+	before := h.plog.Epochs().Entries()
+	if err := h.plog.MendEpochs(wrong); err != nil {
+		h.m.logger.Info("the leader epochs are not mended", name(h), zap.Error(err))
+		return
+	}
+	h.m.events.epochsMended(h, wrong, before)
+	mendMsg{}.handle(h, now, out)
 }
 
 // newerThan finds batches of a leader epoch that is still to come: nobody has written
