@@ -227,6 +227,7 @@ func (ld *loader) carryOut() error {
 	if err := l.removeSnapshotsAbove(ld.end); err != nil {
 		return err
 	}
+	l.strays = slices.ContainsFunc(ld.snapshots, func(at model.Offset) bool { return !l.isBase(at) })
 	if renew {
 		fresh, err := l.createSegment(ld.end)
 		if err != nil {

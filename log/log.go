@@ -52,6 +52,9 @@ type Log struct {
 	// blank: the directory holds one empty segment and nothing beside it, so that
 	// there is nothing of it that a stop has to keep. Whatever writes ends that.
 	blank bool
+	// strays: there may be snapshots of producers that no segment begins with. To
+	// look for them is to list the directory.
+	strays bool
 	// doubtful: names in the directory may not be durable, because the process that
 	// removed or made them was killed. Asked for only while blank.
 	doubtful bool

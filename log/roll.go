@@ -188,10 +188,14 @@ func (l *Log) snapshot(at model.Offset) error {
 // segment, and those between segments but for the newest. Failing to is
 // harmless.
 func (l *Log) dropOldSnapshots(newest model.Offset) {
+	if !l.strays {
+		return
+	}
 	names, err := l.fs.List(l.dir)
 	if err != nil {
 		return
 	}
+	l.strays = false
 	for _, name := range names {
 		if !strings.HasSuffix(name, snapshotSuffix) {
 			continue

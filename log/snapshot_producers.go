@@ -11,5 +11,6 @@ func (l *Log) SnapshotProducers() error {
 		return nil
 	}
 	l.blank = false
+	l.strays = l.strays || !l.isBase(l.logEnd)
 	return l.snapshot(l.logEnd)
 }

@@ -190,8 +190,19 @@ func (w *World) fail(invariant int, format string, args ...any) {
 	panic(&Failure{Invariant: invariant, Event: w.sim.Ran(), Text: fmt.Sprintf(format, args...)})
 }
 
-// deepEvery is how many events lie between two deep checks.
-const deepEvery = 1000
+// deepEvery is how many events lie between two deep checks, in a world of up to
+// longWorld events. One costs as much as there are records, so that a world that goes on
+// for long takes them more rarely: it was most of its time otherwise.
+const (
+	deepEvery = 1000
+	longWorld = 50_000
+)
+
+// deep reports whether a deep check follows an event.
+func deep(ran uint64) bool {
+	every := deepEvery * (1 + ran/longWorld)
+	return ran%every == every-1
+}
 
 func (w *World) run() {
 	for w.failure == nil && w.phase != over {
@@ -204,7 +215,7 @@ func (w *World) run() {
 			w.guarded(w.heal)
 		}
 		w.guarded(w.step)
-		if ran%deepEvery == deepEvery-1 {
+		if deep(ran) {
 			w.guarded(w.deepCheck)
 		}
 	}
