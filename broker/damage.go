@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 // does. It belongs to membership's loop, but for trouble.
 type damageReporter struct {
 	b *Broker
-	// told is what was accepted under epoch: quarantined replicas, and stalled ones
-	// with the leader epoch that was to be given up.
+	// told is what was accepted under epoch: quarantined replicas that the metadata
+	// still counts on, and stalled ones with the leader epoch that was to be given up.
 	told    map[model.TopicIDPartition]bool
 	stalled map[model.TopicIDPartition]model.LeaderEpoch
 	epoch   model.BrokerEpoch
@@ -48,15 +49,21 @@ func (d *damageReporter) due(epoch model.BrokerEpoch) *controller.DamageReport {
 		return nil // nobody else has a replica
 	}
 	self, r := d.b.config.NodeID, controller.DamageReport{Broker: d.b.config.NodeID, Epoch: epoch}
+	failed := make(map[model.TopicIDPartition]bool)
 	for _, f := range d.b.replicas.FailedReplicas() {
 		p := img.PartitionByID(f.ID)
-		if !d.told[f.ID] && p != nil && len(p.Replicas) > 1 && (p.InISR(self) || p.InELR(self)) {
+		if p == nil || len(p.Replicas) < 2 || !p.InISR(self) && !p.InELR(self) {
+			continue
+		}
+		if failed[f.ID] = true; !d.told[f.ID] {
 			r.Replicas = append(r.Replicas, f.ID)
 			if f.Readable != model.NoOffset {
 				r.Remnants = append(r.Remnants, controller.ReplicaEnd{TopicIDPartition: f.ID, End: metadata.RemnantEnd(f.Readable)})
 			}
 		}
 	}
+	// One that was taken out may have been filled anew, have come back, and fail again.
+	maps.DeleteFunc(d.told, func(id model.TopicIDPartition, _ bool) bool { return !failed[id] })
 	for _, h := range d.b.replicas.Stalled() {
 		if p := img.PartitionByID(h.ID()); p != nil && d.givesUp(h.ID(), p) {
 			r.Stalled = append(r.Stalled, h.ID())

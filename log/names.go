@@ -30,6 +30,9 @@ const (
 	tempSuffix = ".tmp"
 )
 
+// FailedNote is the name of a note that the disk refused a log (see NoteFailure).
+const FailedNote = ".tidemark_failed"
+
 // DamagedSuffix ends the name of a note of damage (see NoteDamage).
 const DamagedSuffix = damagedSuffix
 

@@ -143,7 +143,7 @@ func (l *Log) replayProducers(v *View) error {
 // isLeftover reports whether a file is what an interrupted operation of ours
 // has left: of no use to anybody.
 func isLeftover(name string) bool {
-	if strings.HasSuffix(name, deletedSuffix) {
+	if strings.HasSuffix(name, deletedSuffix) || name == FailedNote {
 		return true
 	}
 	stem, ok := strings.CutSuffix(name, tempSuffix)
@@ -151,5 +151,5 @@ func isLeftover(name string) bool {
 		return false
 	}
 	_, _, ours := parseName(stem)
-	return ours || stem == checkpoint.EpochFile
+	return ours || stem == checkpoint.EpochFile || stem == FailedNote
 }

@@ -45,6 +45,14 @@ func NoteDamage(fs vfs.FS, d *CorruptionError) error {
 	return vfs.WriteFileAtomic(fs, filepath.Join(d.Dir, fileName(d.Segment, damagedSuffix)), []byte(text))
 }
 
+// NoteFailure leaves a mark in the directory of a log which the disk has refused, and
+// which is about to be set aside: who finds it aside knows by it what it is. A log
+// that is opened under its own name all the same, after a crash, is as sound as the
+// disk lets it be, and the mark goes. It waits for the disk.
+func NoteFailure(fs vfs.FS, dir string, why error) error {
+	return vfs.WriteFileAtomic(fs, filepath.Join(dir, FailedNote), []byte(why.Error()+"\n"))
+}
+
 // noted returns the damage that was noted in an earlier life, if any was.
 func (ld *loader) noted() error {
 	for i := range ld.found {

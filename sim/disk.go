@@ -242,7 +242,8 @@ func (r *replica) refilled() {
 	r.emptied()
 	reg := r.m.world.registration(r.part)
 	seated := reg != nil && (reg.InISR(r.m.id) || reg.InELR(r.m.id))
-	r.hurt, r.tainted = false, r.dark || r.drop || seated
+	r.hurt, r.drop, r.frozen = false, false, 0 // its files are new
+	r.tainted = r.dark || seated
 }
 
 // othersWhole reports whether a replica is not needed: a member of the ISR

@@ -5,6 +5,9 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/partition"
+	"github.com/tidemark/tidemark/partition/host"
+	"github.com/tidemark/tidemark/protocol"
 )
 
 // act is one thing that the nemesis does. Each has chance of its own, by its
@@ -238,7 +241,11 @@ func (m *machine) heal() {
 	}
 	n.stalled = 0
 	switch {
-	case len(m.world.machines) > 1 && hits == 0 && r.IntN(2) == 0: // it may go on
+	case len(m.world.machines) > 1 && (hits == 0 || m.refills()) && r.IntN(2) == 0:
+		if hits > 0 { // it may go on, and has to make whole what was hit
+			m.line("goes on    after %d disk errors", hits)
+			m.world.spared = true
+		}
 	case r.IntN(2) == 0 && n.up && hits == 0:
 		n.stop()
 	default:
@@ -246,9 +253,25 @@ func (m *machine) heal() {
 	}
 }
 
+// refills reports whether the errors that a machine's disk has met are such as a broker
+// comes back from by itself: its directory has met none, and none has ended the process.
+func (m *machine) refills() bool { return m.dirHit != m.lives && m.node.up }
+
+// abandoned reports whether a replica is offline though its broker could fill it anew:
+// the cluster counts on others, or could, and one leads.
+func (r *replica) abandoned(reg *metadata.PartitionRegistration, s *host.State) bool {
+	b := r.m.id
+	return r.hurt && !r.rotten && s.Role == partition.Offline && s.Code == protocol.CodeKafkaStorageError && r.m.refills() &&
+		reg.HasReplica(b) && (reg.Leader != model.NoLeader && reg.Leader != b && !reg.InISR(b) && !reg.InELR(b) || len(reg.ISR) > 1 && reg.InISR(b))
+}
+
 // endMax is how much virtual time the world has to come to its end after it was
 // healed; see endWithin.
 const endMax = 60 * second
+
+// backOffMax is how long a broker may rest between filling a replica anew and doing it
+// again, where the disk was as bad as ours.
+const backOffMax = 8 * 60 * second
 
 // endWithin is endMax, and what followers need to fetch the longest log in as many
 // requests as that may take: a fetch brings one batch at least, and otherwise no more
@@ -265,7 +288,11 @@ func (w *World) endWithin() model.Instant {
 		perRecord = 100 // bytes besides the padding, at most
 	)
 	fetches := longest / max(1, int(w.o.fetchMax)/(w.o.padMax+perRecord))
-	return endMax + perFetch*model.Instant(w.o.latency)*model.Instant(fetches)
+	within := endMax + perFetch*model.Instant(w.o.latency)*model.Instant(fetches)
+	if w.spared {
+		within += backOffMax
+	}
+	return within
 }
 
 // watchEnd looks whether all is done.
@@ -303,7 +330,7 @@ func (w *World) unsettled() string {
 		}
 		for _, hosted := range m.node.hosted {
 			r := m.node.seen[hosted]
-			if r == nil || r.hurt || r.part.gone {
+			if r == nil || r.part.gone {
 				continue
 			}
 			reg := img.PartitionByID(r.part.id)
@@ -311,6 +338,12 @@ func (w *World) unsettled() string {
 				continue
 			}
 			s := hosted.State()
+			if r.abandoned(reg, s) {
+				return r.tp.String() + " is not filled anew on broker " + utoa(uint64(m.id)) + ": " + s.Reason
+			}
+			if r.hurt {
+				continue
+			}
 			switch {
 			case reg.Leader == m.id && !r.leads():
 				return r.tp.String() + " is " + s.Role.String() + " on its leader: " + s.Reason

@@ -36,7 +36,9 @@ type World struct {
 	// possible of the rest.
 	nemesisRand, diskRand, clientRand, nodeRand *rand.Rand
 
-	frail    *machine          // the one whose disk may fail; nil: none has yet
+	frail *machine // the one whose disk may fail; nil: none has yet
+	// spared: a process that had met disk errors was not ended when the world was healed.
+	spared   bool
 	exVoter  *machine          // the one that has lost its vote with its metadata; nil: none has yet
 	lastAck  model.Instant     // when something was last acknowledged
 	acts     [kindCount]uint64 // of the nemesis, so far

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -103,6 +104,18 @@ type Info struct {
 // IsNoSpace reports whether err says that the disk or the quota is full.
 func IsNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// IsIOError reports whether err says that the disk failed at a call, or that the
+// kernel makes no sense of what it holds. A full disk, and what somebody has to be
+// allowed or has set a limit to, are no such thing.
+func IsIOError(err error) bool {
+	return slices.ContainsFunc(ioErrors[:], func(e syscall.Errno) bool { return errors.Is(err, e) }) || isSystemIOError(err)
+}
+
+// ioErrors are those that every system has.
+var ioErrors = [...]syscall.Errno{
+	syscall.EIO, syscall.ENXIO, syscall.ENODEV, syscall.EBADMSG, syscall.EILSEQ, syscall.ETIMEDOUT, syscall.EROFS,
 }
 
 // Poisoned wraps the cause of a failed fsync for every later operation.

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"errors"
+	"io/fs"
 	"slices"
 
 	"go.uber.org/zap"
@@ -227,8 +229,10 @@ func (m *ReplicaManager) removeFrom(d *Dir, parts []leaving) {
 			continue
 		}
 		name, ok := m.withdraw(l.h, log.DeleteDirSuffix)
-		if ok {
+		if name != "" {
 			m.retire(d, name, nanos(l.h.topic.FileDeleteDelayMs))
+		}
+		if ok {
 			dropped = append(dropped, l.h.id)
 		}
 	}
@@ -246,7 +250,8 @@ func (m *ReplicaManager) removeFrom(d *Dir, parts []leaving) {
 
 // withdraw takes a partition out of service and gives its directory a name that
 // says so; the caller makes the name durable. ok is false if there is no
-// directory to speak of.
+// directory to speak of. dirName is empty, too, of one that was set aside and could not
+// be made anew yet.
 func (m *ReplicaManager) withdraw(h *Hosted, suffix string) (dirName string, ok bool) {
 	if plog := m.takeDown(h, partition.CodeUnknownTopicOrPartition, "the topic was deleted"); plog != nil {
 		if err := plog.Close(false); err != nil {
@@ -257,6 +262,9 @@ func (m *ReplicaManager) withdraw(h *Hosted, suffix string) (dirName string, ok 
 		return "", false
 	}
 	dirName, err := m.rename(h.dir, log.DirName(h.tp), h.tp, suffix)
+	if errors.Is(err, fs.ErrNotExist) && h.spoilt() {
+		return "", true
+	}
 	if err != nil {
 		m.dirFailed(h.dir, err)
 		return "", false

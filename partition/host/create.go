@@ -189,14 +189,15 @@ func (m *ReplicaManager) createIn(mk *making) {
 	}
 }
 
-// createAgain tries to make logs until one can't be made: nor can the others then.
+// createAgain tries to make logs until there is no room for one: nor is there for the
+// others then.
 func (m *ReplicaManager) createAgain(mk *making) {
-	var err error
 	for i, h := range mk.parts {
-		if err == nil {
-			mk.plogs[i], err = m.createLog(mk.dir, h, true)
+		if i > 0 && vfs.IsNoSpace(mk.errs[i-1]) {
+			mk.errs[i] = mk.errs[i-1]
+			continue
 		}
-		mk.errs[i] = err
+		mk.plogs[i], mk.errs[i] = m.createLog(mk.dir, h, true)
 	}
 }
 

@@ -98,6 +98,19 @@ func (v *doubts) told(d *Dir) error {
 	})
 }
 
+// forget takes partitions off the list whose files have left their names for good:
+// what is made under those is new.
+func (v *doubts) forget(d *Dir, ids []model.TopicIDPartition) error {
+	return v.change(d, func() (some bool) {
+		for _, id := range ids {
+			some = some || v.own[id] || v.inherited[id]
+			delete(v.own, id)
+			delete(v.inherited, id)
+		}
+		return some
+	})
+}
+
 // doubt notes durably that an fsync of a partition's log has failed. It waits for
 // the disk. Where the list can't be written the directory's next start is to be
 // one after a loss of power as a whole; where that can't be noted either, all

@@ -34,6 +34,10 @@ type Hosted struct {
 	// what can be read below it, nil while nobody knows.
 	damage  atomic.Pointer[log.CorruptionError]
 	remnant atomic.Pointer[log.Remnant]
+	// diskError is the disk's refusal that took the partition offline, nil if it was
+	// something else. closing: the files of the log that was let go of are not closed yet.
+	diskError atomic.Pointer[diskError]
+	closing   atomic.Bool
 	// looking: what lies below the damage is being looked at. alone: the metadata knows
 	// of no other in-sync replica, and this one leads.
 	looking, alone atomic.Bool
@@ -334,8 +338,12 @@ func (h *Hosted) goOffline(now model.Now, code Code, reason string, out *loop.Ou
 		out.Add(troubleDelivery{h.m})
 	}
 	if plog != nil && h.fault != nil {
+		if h.damage.Load() == nil {
+			h.diskError.Store(diskErrorOf(h.fault))
+		}
 		// A broken log is only let go of: nothing is written to it any more.
-		out.Add(&abandon{plog: plog})
+		h.closing.Store(true)
+		out.Add(&abandon{h: h, plog: plog})
 		if h.damage.Load() != nil {
 			h.lookBelow(out)
 		}
@@ -379,10 +387,19 @@ func (m *takeDownMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 }
 
 // abandon closes a broken log's files outside the loop.
-type abandon struct{ plog *log.Log }
+type abandon struct {
+	h    *Hosted
+	plog *log.Log
+}
 
 // Deliver closes the files without writing anything.
-func (a *abandon) Deliver(model.Now) { _ = a.plog.Close(false) }
+func (a *abandon) Deliver(model.Now) {
+	_ = a.plog.Close(false)
+	a.h.closing.Store(false)
+	if a.h.spoilt() {
+		a.h.m.without.Add(1)
+	}
+}
 
 // guard confines a failed assertion to this partition: it is quarantined, with
 // its files as they are, and every request of it is answered.

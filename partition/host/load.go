@@ -36,8 +36,9 @@ type foundDir struct {
 	blank bool
 	// torn: its partition.metadata makes no sense.
 	torn bool
-	// reason is set when the partition can't be served.
+	// reason is set when the partition can't be served, err if that is an error.
 	reason string
+	err    error
 	// checkpoints
 	recovery, start, highWatermark, cleaned model.Offset
 }
@@ -163,7 +164,7 @@ func (f *foundDir) readMetadata() {
 	switch {
 	case err != nil:
 		var bad *checkpoint.FormatError
-		f.reason, f.torn = err.Error(), errors.As(err, &bad)
+		f.reason, f.err, f.torn = err.Error(), err, errors.As(err, &bad)
 	case !ok:
 		f.blank = true
 	default:
@@ -208,7 +209,7 @@ func (m *ReplicaManager) belongs(img *metadata.Image, f *foundDir) bool {
 func (m *ReplicaManager) holdsNothing(f *foundDir) bool {
 	names, err := f.dir.fs.List(filepath.Join(f.dir.path, f.name))
 	if err != nil {
-		f.reason = err.Error()
+		f.reason, f.err = err.Error(), err
 		return true
 	}
 	for _, name := range names {
@@ -271,6 +272,9 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 	kept.LogStart, kept.HighWatermark = f.start, f.highWatermark
 	if f.reason != "" {
 		h.lastOnline.Store(kept)
+		if h.diskError.Store(diskErrorOf(f.err)); h.diskError.Load() != nil {
+			h.diskError.Load().nameless = true
+		}
 		m.hostOffline(h, f.reason)
 		return h
 	}
@@ -296,6 +300,9 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 			// What power took of it nobody has found out yet: the next start has to,
 			// however this process ends.
 			m.doubt(f.dir, f.id)
+		}
+		if damage == nil {
+			h.diskError.Store(diskErrorOf(err))
 		}
 		h.lastOnline.Store(kept)
 		m.hostOffline(h, err.Error())
@@ -339,7 +346,7 @@ func (m *ReplicaManager) hostOffline(h *Hosted, reason string) {
 	h.core = partition.NewOffline(m.deps.Self, partition.CodeStorageError)
 	m.events.offline(h, reason)
 	h.publish(nil) // nobody reads yet
-	if h.dir == nil || h.damage.Load() != nil {
+	if h.dir == nil || h.spoilt() {
 		m.without.Add(1)
 	}
 	m.trouble()

@@ -84,9 +84,9 @@ type ReplicaManager struct {
 	counters counters
 
 	index atomic.Pointer[index]
-	// without counts the partitions that are offline because they have no log or a
-	// damaged one, and the directories that were set aside, since revive looked last
-	// and found none.
+	// without counts the partitions that are offline because they have no log, a damaged
+	// one or one that the disk refused, and the directories that were set aside, since
+	// revive looked last and found none.
 	without  atomic.Int64
 	reviving atomic.Bool // asked for, and not begun
 
@@ -96,7 +96,7 @@ type ReplicaManager struct {
 	// partition.
 	fedUnder model.BrokerEpoch
 
-	// asides are the directories of damaged replicas that were set aside, and refills
+	// asides are the directories of spoilt replicas that were set aside, and refills
 	// when a replica was filled anew last.
 	asides  []*asideDir
 	refills map[model.TopicIDPartition]refillTry

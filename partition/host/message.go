@@ -34,7 +34,6 @@ func (m *registerMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	if damage := h.newerThan(m.reg.LeaderEpoch); damage != nil {
 		h.m.events.damaged(h, damage)
 		h.damage.Store(damage)
-		h.m.without.Add(1)
 		h.dir.flusher.Submit(&noting{h, damage}, false)
 		h.fault = damage
 		h.goOffline(now, partition.CodeStorageError, damage.Error(), out)

@@ -1,44 +1,62 @@
 package host
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/receipt"
-	"github.com/tidemark/tidemark/partition"
 )
 
-// A damaged replica is filled anew while the broker runs, once the cluster does not
-// count on it any more and another leads: its directory is set aside under the name
-// of a stray one, its files as they were found, and a new log beside it follows the
-// leader. When the new one is in sync, the old files go to the kept bytes, with a
-// receipt. A lost replica goes the same way, without files. Source: rule 2.8 of the
-// project.
+// A spoilt replica, one that is damaged or that the disk has refused with an I/O error,
+// is filled anew while the broker runs, once the cluster does not count on it any more
+// and another leads: its directory is set aside under the name of a stray one, its files
+// as they were found, and a new log beside it follows the leader. When the new one is in
+// sync, the old files go to the kept bytes, with a receipt (aside.go). A lost replica
+// goes the same way, without files. Source: rule 2.8 of the project.
 //
-// A crash anywhere leaves either the damaged directory under its own name, which
-// is found damaged again, or none, or the new one; and what was set aside is found
-// by the note of damage in it.
+// Whether a disk that has refused a log takes another nobody can tell but by trying:
+// the first thing that is asked of it is a note among the old files, synced with its
+// name, and every try that fails, then or later, has the next wait for twice as long. A
+// disk that can't even make names and sync them fails as a whole. An fsync that failed
+// is not tried again: the new log has new files, and with the old names gone the note of
+// it (doubt.go) goes.
+//
+// A crash anywhere leaves either the spoilt directory under its own name, which is found
+// as it would have been, or none, or the new one; and what was set aside is found by the
+// note in it.
 
-// asideDir is a damaged partition directory that was set aside.
-type asideDir struct {
-	dir  *Dir
-	name string
-	id   model.TopicIDPartition
-	tp   model.TopicPartition
-	// highWatermark is what the damaged replica knew last.
-	highWatermark model.Offset
-	// leaving: it is on its way to the kept bytes.
-	leaving bool
+// diskError is why the disk's refusal took a partition offline.
+type diskError struct {
+	err error
+	// nameless: whose directory it is can't be read.
+	nameless bool
 }
 
+// diskErrorOf returns an error as one of the disk, nil if it is none: a full disk
+// comes back by itself, and who may not read a file, or has no descriptor left, has no
+// bad disk. A log that is poisoned can't be used any more, whatever the reason.
+func diskErrorOf(err error) *diskError {
+	if err == nil || !vfs.IsIOError(err) && !errors.Is(err, log.ErrPoisoned) {
+		return nil
+	}
+	return &diskError{err: err}
+}
+
+// spoilt says whether the partition's log is one to be filled anew.
+func (h *Hosted) spoilt() bool { return h.damage.Load() != nil || h.diskError.Load() != nil }
+
 // refillTry is when a partition was filled anew last, and how long to wait before
-// that is done again: a disk that spoils what it is given is not given it for ever.
+// that is done again: a disk that spoils or refuses what it is given is given it ever
+// more rarely.
 type refillTry struct {
 	at   model.Instant
 	wait model.Instant
@@ -50,23 +68,37 @@ const (
 )
 
 // given says whether the cluster does not count on this broker's replica, and has
-// another to fill it from.
+// another to fill it from. Metadata from before this process's registration don't say.
 func (m *ReplicaManager) given(reg *metadata.PartitionRegistration) bool {
-	self := m.deps.Self
+	self, epoch := m.deps.Self, model.BrokerEpoch(m.registeredAt.Load())
+	if epoch == model.NoBrokerEpoch || m.fedUnder != epoch {
+		return false
+	}
 	return reg.Leader != model.NoLeader && reg.Leader != self && !reg.InISR(self) && !reg.InELR(self)
 }
 
-// mayRefill says whether it is time for a damaged replica to be filled anew.
+// mayRefill says whether it is time for a spoilt replica to be filled anew.
 func (m *ReplicaManager) mayRefill(h *Hosted, reg *metadata.PartitionRegistration) bool {
 	try := m.refills[h.id]
-	return m.given(reg) && h.dir.Online() && !h.dir.behind && (try.wait == 0 || m.deps.RT.Now().Mono-try.at >= try.wait)
+	return m.given(reg) && h.dir.Online() && !h.dir.behind && !h.closing.Load() &&
+		(try.wait == 0 || m.deps.RT.Now().Mono-try.at >= try.wait)
 }
 
-// awayJob sets a damaged partition's directory aside, so that a new log can be made
+// tried notes that a replica was filled anew now, or that it could not be.
+func (m *ReplicaManager) tried(id model.TopicIDPartition) {
+	if m.refills == nil {
+		m.refills = make(map[model.TopicIDPartition]refillTry)
+	}
+	wait := min(max(2*m.refills[id].wait, refillWait), refillWaitMax)
+	m.refills[id] = refillTry{at: m.deps.RT.Now().Mono, wait: wait}
+}
+
+// awayJob sets a spoilt partition's directory aside, so that a new log can be made
 // in its place.
 type awayJob struct {
 	h      *Hosted
-	damage *log.CorruptionError
+	damage *log.CorruptionError // nil if it is not that
+	disk   *diskError           // nil if it is damage
 	leader model.BrokerID
 	// Valid when done: the new name, "" if an earlier try has done it.
 	name string
@@ -79,16 +111,44 @@ func (j *awayJob) run(m *ReplicaManager) {
 	m.cleaner.leave(j.h)
 	j.h.dropRemnant()
 	m.leaveScrub(j.h)
-	if _, err := d.fs.Stat(filepath.Join(d.path, dirName)); err != nil {
+	path := filepath.Join(d.path, dirName)
+	if _, err := d.fs.Stat(path); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			j.err = err
+		}
 		return
 	}
 	// Who finds it later knows by the note what it is.
-	if j.err = log.NoteDamage(d.fs, j.damage); j.err == nil {
+	switch {
+	case j.damage != nil:
+		j.err = log.NoteDamage(d.fs, j.damage)
+	case !j.disk.nameless:
+		j.err = log.NoteFailure(d.fs, path, j.disk.err)
+	}
+	if j.err == nil {
 		j.name, j.err = m.rename(d, dirName, j.h.tp, log.StrayDirSuffix)
 	}
 }
 
-// setAway sets directories of damaged partitions aside and returns in whose place a
+// finish makes durable what several have done in a directory. What is noted of failed
+// fsyncs is of the old files.
+func (d *Dir) finish(jobs []*awayJob) error {
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return err
+	}
+	var ids []model.TopicIDPartition
+	for _, j := range jobs {
+		if j.err == nil {
+			ids = append(ids, j.h.id)
+		}
+	}
+	if err := d.doubts.forget(d, ids); !vfs.IsNoSpace(err) {
+		return err
+	}
+	return nil
+}
+
+// setAway sets directories of spoilt partitions aside and returns in whose place a
 // log can be made now.
 func (m *ReplicaManager) setAway(jobs []*awayJob) (ready []*Hosted) {
 	var dirs []*Dir
@@ -104,7 +164,7 @@ func (m *ReplicaManager) setAway(jobs []*awayJob) (ready []*Hosted) {
 		for _, j := range of[d] {
 			j.run(m)
 		}
-		failed[slices.Index(dirs, d)] = d.fs.SyncDir(d.path)
+		failed[slices.Index(dirs, d)] = d.finish(of[d])
 	})
 	for _, d := range done {
 		if err := failed[slices.Index(dirs, d)]; err != nil {
@@ -113,7 +173,7 @@ func (m *ReplicaManager) setAway(jobs []*awayJob) (ready []*Hosted) {
 		}
 		for _, j := range of[d] {
 			if j.err != nil {
-				m.logger.Debug("a damaged partition can't be set aside yet", name(j.h), zap.Error(j.err))
+				m.notAway(j)
 				continue
 			}
 			m.isAway(j)
@@ -123,110 +183,35 @@ func (m *ReplicaManager) setAway(jobs []*awayJob) (ready []*Hosted) {
 	return ready
 }
 
+// notAway notes that nothing has come of it. For room it waits no longer than there
+// is none.
+func (m *ReplicaManager) notAway(j *awayJob) {
+	if vfs.IsNoSpace(j.err) {
+		m.logger.Debug("a spoilt partition can't be set aside yet", name(j.h), zap.Error(j.err))
+		return
+	}
+	m.tried(j.h.id)
+	m.logger.Warn("a spoilt partition can't be set aside to be filled anew", name(j.h),
+		zap.Duration("again in", time.Duration(m.refills[j.h.id].wait)), zap.Error(j.err))
+}
+
 // isAway notes what was set aside.
 func (m *ReplicaManager) isAway(j *awayJob) {
 	h := j.h
+	last := h.lastOnline.Swap(nil) // the checkpoints are another's from here on
 	if j.name != "" {
 		h.dir.partitions--
-		a := asideDir{dir: h.dir, name: j.name, id: h.id, tp: h.tp}
-		if s := h.lastOnline.Load(); s != nil {
-			a.highWatermark = s.HighWatermark
+		a := asideDir{dir: h.dir, name: j.name, id: h.id, tp: h.tp, refused: j.disk != nil, half: m.isAside(h.id)}
+		if last != nil {
+			a.highWatermark = last.HighWatermark
 		}
-		m.asides = append(m.asides, &a)
-		m.logger.Warn("a damaged partition was set aside and is filled anew", name(h),
+		if j.disk == nil || !j.disk.nameless {
+			m.asides = append(m.asides, &a)
+		}
+		m.logger.Warn("a spoilt partition was set aside and is filled anew", name(h),
 			zap.String("dir", h.dir.path), zap.String("is", j.name), zap.Int32("leader", int32(j.leader)))
 	}
-	if m.refills == nil {
-		m.refills = make(map[model.TopicIDPartition]refillTry)
-	}
-	wait := min(max(2*m.refills[h.id].wait, refillWait), refillWaitMax)
-	m.refills[h.id] = refillTry{at: m.deps.RT.Now().Mono, wait: wait}
-}
-
-// findAside takes over a directory that an earlier process has set aside.
-func (m *ReplicaManager) findAside(d *Dir, dirName string, tp model.TopicPartition, highWatermark model.Offset) {
-	names, err := d.fs.List(filepath.Join(d.path, dirName))
-	if err != nil {
-		return
-	}
-	for _, n := range names {
-		if strings.HasSuffix(n, log.DamagedSuffix) {
-			f := &foundDir{dir: d, name: dirName, tp: tp, id: model.TopicIDPartition{Partition: tp.Partition}}
-			f.readMetadata()
-			if f.reason == "" && !f.blank {
-				m.asides = append(m.asides, &asideDir{dir: d, name: dirName, id: f.id, tp: tp, highWatermark: highWatermark})
-				m.without.Add(1)
-			}
-			return
-		}
-	}
-}
-
-// partAsides gives up what was set aside of the replicas that are in sync again.
-func (m *ReplicaManager) partAsides() {
-	left := m.asides[:0]
-	for _, a := range m.asides {
-		reg := m.image.PartitionByID(a.id)
-		if reg == nil || !reg.HasReplica(m.deps.Self) || !a.dir.Online() {
-			continue // the topic is gone, or the replica: it stays as any stray one does
-		}
-		left = append(left, a)
-		h := m.GetByID(a.id)
-		if a.leaving || h == nil || !reg.InISR(m.deps.Self) || h.State().Role == partition.Offline {
-			continue
-		}
-		a.leaving = true
-		a.dir.flusher.Submit(&partJob{m: m, a: a, leader: reg.Leader}, false)
-	}
-	clear(m.asides[len(left):])
-	m.asides = left
-}
-
-// partJob takes a directory that was set aside to the kept bytes.
-type partJob struct {
-	m      *ReplicaManager
-	a      *asideDir
-	leader model.BrokerID
-	err    error
-}
-
-// Run keeps the files and then removes them.
-func (j *partJob) Run() {
-	dir := filepath.Join(j.a.dir.path, j.a.name)
-	r, err := log.DescribeDir(j.a.dir.fs, dir)
-	if err != nil {
-		j.err = err
-		return
-	}
-	j.m.keeper().keep(receipt.Subject{
-		ID: j.a.id, TP: j.a.tp, Dir: j.a.dir.path, Cause: receipt.Refill, HighWatermark: j.a.highWatermark,
-		Detail: "the replica was damaged, and was filled anew from the cluster: it is in sync again",
-	}, &r)
-	if err := j.a.dir.fs.RemoveAll(dir); err != nil {
-		j.err = err
-	}
-}
-
-// Done has the list forget it, or try again.
-func (j *partJob) Done() {
-	forget := func() {
-		j.a.leaving = false
-		if j.err != nil {
-			j.m.logger.Warn("a damaged partition's files are left", zap.Stringer("partition", j.a.tp), zap.Error(j.err))
-			return
-		}
-		for i, a := range j.m.asides {
-			if a == j.a {
-				j.m.asides = append(j.m.asides[:i:i], j.m.asides[i+1:]...)
-				break
-			}
-		}
-	}
-	if j.m.deps.Serial == nil {
-		forget()
-		return
-	}
-	j.m.deps.Serial(forget)
+	m.tried(h.id)
 }
 
 // lostJob writes the receipt of a replica that was gone and is filled anew.

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
+	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/receipt"
 	"github.com/tidemark/tidemark/partition"
 )
@@ -128,16 +129,29 @@ func TestWhatWasSetAsideIsFoundAgain(t *testing.T) {
 }
 
 // A kill or a loss of power at any disk call of a refill, and while the old files
-// go, leaves what the next process makes whole: the damaged bytes are in one place
-// at least until the replica is in sync and a receipt names them.
+// go, leaves what the next process makes whole: the old bytes are in one place at least
+// until the replica is in sync and a receipt names them. What the disk had refused, and
+// still stands under its own name, is opened as by any start, in doubt if an fsync of it
+// failed; then there is nothing to fill anew.
 func TestRefillAtEveryCrash(t *testing.T) {
-	for k := int64(1); ; k++ {
-		p := damagedFollower(t)
-		n := p.nodes[1]
-		before, err := vfs.ReadFile(n.fs, firstSegment)
-		if err != nil {
-			t.Fatal(err)
+	spoilt := map[string]func() *pair{"damage": func() *pair { return damagedFollower(t) }}
+	for _, name := range []string{"read", "fsync"} {
+		spoilt[name] = func() *pair {
+			p, on := refusedFollower(t, diskRefusals[name])
+			on.Off()
+			return p
 		}
+	}
+	for name, spoil := range spoilt { // order-free
+		t.Run(name, func(t *testing.T) { refillAtEveryCrash(t, spoil, name) })
+	}
+}
+
+func refillAtEveryCrash(t *testing.T, spoil func() *pair, name string) {
+	for k := int64(1); ; k++ {
+		p := spoil()
+		n, end := p.nodes[1], p.hosted(1).State().LogEnd
+		before := content(t, n, firstSegment)
 		f := &dieFrom{k: k}
 		disk := n.disk
 		n.m.deps.FS = faultfs.Wrap(disk, f)
@@ -154,24 +168,38 @@ func TestRefillAtEveryCrash(t *testing.T) {
 		died := f.n >= k
 		for _, power := range []bool{false, true} {
 			q := restarted(p, disk, power)
-			if !died && len(q.nodes[1].receipts()) != 1 {
+			n := q.nodes[1]
+			if !died && len(n.receipts()) != 1 {
 				t.Fatalf("nothing failed, and there is no receipt")
+			}
+			inPlace := name != "damage" && q.dirs[0] && !q.dirs[1] && len(n.receipts()) == 0
+			if inPlace && name == "fsync" && !q.doubtful {
+				t.Fatalf("call %d, power %v: the refused log passes for sound", k, power)
 			}
 			q.elect(1, 1)
 			q.wait(3000)
 			q.elect(1, 1, 2)
 			q.wait(3000)
-			kept := 0
-			for _, r := range q.nodes[1].receipts() {
-				if b, err := vfs.ReadFile(q.nodes[1].fs, keptDir+"/"+r.Kept+"/00000000000000000000.log"); r.Cause == receipt.Refill && r.Kept != "" && err == nil && string(b) == string(before) {
+			kept, want := 0, 1
+			if inPlace {
+				want = 0
+			}
+			for _, r := range n.receipts() {
+				if b, err := vfs.ReadFile(n.fs, keptDir+"/"+r.Kept+"/00000000000000000000.log"); r.Cause == receipt.Refill && r.Kept != "" && err == nil && string(b) == before {
 					kept++
 				}
 			}
-			if s := q.hosted(2).State(); s.Role != partition.Follower || s.LogEnd != 7 {
+			if s := q.hosted(2).State(); s.Role != partition.Follower || s.LogEnd != end {
 				t.Fatalf("call %d, power %v: %+v %s", k, power, s.Mark, s.Reason)
 			}
-			if dirs := leftAside(q.nodes[1]); kept != 1 || len(dirs) != 0 {
-				t.Fatalf("call %d, power %v: %d copies, left %v, receipts %+v", k, power, kept, dirs, q.nodes[1].receipts())
+			if dirs := leftAside(n); kept != want || len(dirs) != 0 {
+				t.Fatalf("call %d, power %v: %d copies, want %d, left %v, receipts %+v", k, power, kept, want, dirs, n.receipts())
+			}
+			if _, err := n.fs.Stat("/data/t-0/" + log.FailedNote); err == nil {
+				t.Fatalf("call %d, power %v: what is open is noted as refused", k, power)
+			}
+			if v := &n.dirs.All()[0].doubts; len(v.own)+len(v.inherited) > 0 {
+				t.Fatalf("call %d, power %v: it is still in doubt", k, power)
 			}
 		}
 		if !died {
@@ -183,10 +211,18 @@ func TestRefillAtEveryCrash(t *testing.T) {
 	}
 }
 
+// restart is a pair after its second node's start. dirs: there was a directory of the
+// partition, and one that was set aside. doubtful: the log was in doubt.
+type restart struct {
+	*pair
+	dirs     [2]bool
+	doubtful bool
+}
+
 // restarted is the pair with its second node started again on a disk.
-func restarted(p *pair, disk *memfs.FS, power bool) *pair {
+func restarted(p *pair, disk *memfs.FS, power bool) *restart {
 	p.t.Helper()
-	q := &pair{t: p.t, parts: p.parts, nodes: p.nodes, wires: p.wires}
+	q := &restart{pair: &pair{t: p.t, parts: p.parts, nodes: p.nodes, wires: p.wires}}
 	old := p.nodes[1]
 	next := *old
 	next.disk = disk.KillClone(memfs.Kill{})
@@ -198,11 +234,14 @@ func restarted(p *pair, disk *memfs.FS, power bool) *pair {
 	q.nodes[1] = &next
 	for i := range q.wires {
 		w := *p.wires[i]
-		w.p, w.queue, w.parked, w.sessions = q, nil, nil, nil
+		w.p, w.queue, w.parked, w.sessions = q.pair, nil, nil, nil
 		q.wires[i] = &w
 	}
 	next.leaders = q.wires[1]
+	_, err := next.fs.Stat("/data/t-0")
+	q.dirs = [2]bool{err == nil, len(leftAside(&next)) > 0}
 	next.start()
+	q.doubtful = len(next.m.Doubtful()) > 0
 	next.m.Registered(next.epoch)
 	return q
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"go.uber.org/zap"
@@ -11,9 +12,10 @@ import (
 )
 
 // A partition is offline without a log if the disk was full, or refused, when it
-// was to be made, or if its log is lost or damaged and the cluster still counts on
-// it. That passes: space is freed, others are elected. Then the log is made and the partition
-// served, in another Hosted: the old one's waiters have their answers.
+// was to be made, or if its log is lost, damaged, or refused by the disk, and the
+// cluster still counts on it. That passes: space is freed, others are elected. Then the
+// log is made and the partition served, in another Hosted: the old one's waiters have
+// their answers.
 
 // lookAfterLost has the logs made that can be made now.
 func (m *ReplicaManager) lookAfterLost() {
@@ -39,13 +41,13 @@ const reviveAtOnce = 200
 func (m *ReplicaManager) revive() {
 	m.without.Store(0) // what goes offline from here on counts anew
 	m.partAsides()
+	maps.DeleteFunc(m.refills, func(id model.TopicIDPartition, _ refillTry) bool { return m.GetByID(id) == nil })
 	left := int64(0)
 	fresh := make(map[*Dir][]*Hosted)
 	old := make(map[*Hosted]*Hosted)
 	var away []*awayJob
 	for _, h := range m.All() {
-		damage := h.damage.Load()
-		if h.dir != nil && damage == nil || h.State().Role != partition.Offline {
+		if h.dir != nil && !h.spoilt() || h.State().Role != partition.Offline {
 			continue
 		}
 		left++
@@ -59,7 +61,7 @@ func (m *ReplicaManager) revive() {
 		d := h.dir
 		switch {
 		case d != nil && m.mayRefill(h, reg):
-			away = append(away, &awayJob{h: h, damage: damage, leader: reg.Leader})
+			away = append(away, &awayJob{h: h, damage: h.damage.Load(), disk: h.diskError.Load(), leader: reg.Leader})
 			continue
 		case d == nil && (m.lost(h.id, reg) == "" || m.given(reg)):
 			d = m.place(fresh)

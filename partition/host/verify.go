@@ -143,7 +143,6 @@ func (m *verifiedMsg) handle(h *Hosted, now model.Now, out *loop.Outbox) {
 	case errors.As(err, &damage):
 		h.m.events.damaged(h, damage)
 		h.damage.Store(damage)
-		h.m.without.Add(1)
 	case err == nil:
 		h.m.events.sound(h, m.v.at)
 		h.vouched.at, h.vouched.until = m.v.at, now.Mono+vouchedTime
