@@ -29,6 +29,10 @@ type exam struct {
 	x indexBuilder
 	// sides, if set, compares what stands beside the segment.
 	sides *sideExam
+	// below is the first damage that lies below the log's start, nil without any.
+	// leapt: what lies behind it was not read, so that only single batches tell.
+	below error
+	leapt bool
 }
 
 func (v *View) newExam(i int, epochs *epoch.Cache, newest model.LeaderEpoch) *exam {
@@ -44,14 +48,18 @@ func (v *View) newExam(i int, epochs *epoch.Cache, newest model.LeaderEpoch) *ex
 }
 
 // read checks the batches. spend is told how many bytes were read, and ends it with
-// an error; nil tells nobody. Of several things that are wrong it returns the first.
+// an error; nil tells nobody. Of several things that are wrong it returns the first
+// that reaches above the log's start, else the first.
 func (e *exam) read(f vfs.File, buf []byte, spend func(n int) error) error {
 	err := e.readAll(f, buf, spend)
-	if c := (*CorruptionError)(nil); e.reigns.wrong != nil && errors.As(err, &c) {
+	c := (*CorruptionError)(nil)
+	switch damaged := errors.As(err, &c); {
+	case e.reigns.wrong != nil && damaged:
 		return e.reigns.wrong
-	}
-	if err == nil && e.reigns.wrong != nil {
+	case e.reigns.wrong != nil && err == nil:
 		return e.wrongEpochs()
+	case e.below != nil && (err == nil || damaged && c.Offset < e.v.start):
+		return e.below
 	}
 	return err
 }
@@ -61,13 +69,19 @@ func (e *exam) readAll(f vfs.File, buf []byte, spend func(n int) error) error {
 	for {
 		b, err := sc.next(e.pos)
 		if err != nil {
-			return e.v.damaged(e.i, e.pos, e.expected, err)
+			if err := e.passOver(&sc, nil, e.v.damaged(e.i, e.pos, e.expected, err)); err != nil {
+				return err
+			}
+			continue
 		}
 		if b == nil {
 			return e.atEnd()
 		}
 		if err := e.batch(b); err != nil {
-			return e.bad(err)
+			if err := e.passOver(&sc, b, e.bad(err)); err != nil {
+				return err
+			}
+			continue
 		}
 		if e.sides != nil {
 			e.sides.batch(b, e.pos)
@@ -110,6 +124,9 @@ func (e *exam) batch(b record.Batch) error {
 func (e *exam) atEnd() error {
 	if e.v.isTail(e.i) && e.expected < e.next {
 		return e.bad(fmt.Errorf("the last batch ends at %d, the log at %d", e.expected, e.next))
+	}
+	if e.leapt {
+		return nil
 	}
 	if e.x.heads.differs(e.want) && e.reigns.wrong == nil && !mutant.On("log-scrub-ignores-heads") {
 		return e.blame(e.want)
@@ -154,6 +171,9 @@ func (e *exam) blame(want headSum) error {
 			return e.v.damaged(e.i, 0, s.base, whole)
 		}
 		if n == batch {
+			if b.LastOffset() >= e.v.start {
+				at = max(at, e.v.start) // it may begin below
+			}
 			return e.v.damaged(e.i, pos, at, &badBatch{Pos: pos, Err: fmt.Errorf(
 				"batch [%d, %d] of epoch %d: bit %d of the %s is not the one that was written", b.BaseOffset(), b.LastOffset(), b.LeaderEpoch(), bit%8, fields[bit/8])})
 		}

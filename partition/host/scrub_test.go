@@ -157,6 +157,32 @@ func TestScrubBelowTheStart(t *testing.T) {
 	}
 }
 
+// TestScrubBehindWhatWasDeleted: damage behind damage in what was deleted is found, and
+// what was garbled on the way costs nothing there either.
+func TestScrubBehindWhatWasDeleted(t *testing.T) {
+	for _, lasting := range []bool{true, false} {
+		n, h := scrubbed(t)
+		h.DeleteRecords(3, model.Never, &answers{}, 0)
+		n.flushAll()
+		n.rot(secondSegment+".log", 65, 2)
+		behind := int64(len(n.content(secondSegment+".log")))/2 + 65
+		n.rot(secondSegment+".log", behind, 2)
+		n.rt.advance(scrubRestMs)
+		if !lasting {
+			n.rot(secondSegment+".log", behind, 2)
+		}
+		n.flushAll()
+		n.scrub()
+		s, stats := h.State(), n.m.ScrubStats()
+		if (s.Role == partition.Offline) != lasting || stats.Damaged != 1 {
+			t.Errorf("lasting %v: %+v, %+v", lasting, s.Mark, stats)
+		}
+		if d := h.damage.Load(); lasting && (d == nil || d.Offset != 3) {
+			t.Errorf("%v", d)
+		}
+	}
+}
+
 // TestScrubReadsTwice: damage that is not there any more when it is looked at again,
 // as when a cable garbles, costs nothing, and is not looked for again at once.
 func TestScrubReadsTwice(t *testing.T) {

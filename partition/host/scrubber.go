@@ -239,7 +239,8 @@ func (s *scrubber) judge(sc *scrubbing) {
 	case errors.As(err, &wrong):
 		s.m.logger.Warn("a scrub has found leader epochs that contradict what was written", name(sc.h), zap.Error(err))
 	case errors.As(err, &damage) && damage.Offset < sc.view.Start():
-		// Nobody is given that. What lies behind it in the segment readers look at.
+		// Nobody is given that, and what lies behind it in the segment is sound, if it
+		// could be found (see log's exam).
 		s.m.logger.Info("what was deleted of a segment is damaged", name(sc.h), zap.Error(err))
 		sc.err = nil
 		return
@@ -251,7 +252,7 @@ func (s *scrubber) judge(sc *scrubbing) {
 		s.m.logger.Error("a segment can't be read", name(sc.h), zap.Int64("segment", int64(sc.seg.Base)), zap.Error(err))
 	}
 	if !mutant.On("host-scrub-unheard") {
-		sc.h.Verify(max(sc.seg.Base, sc.view.Start()))
+		sc.h.box.Post(&verifyMsg{at: max(sc.seg.Base, sc.view.Start()), scrubbed: true})
 	}
 }
 

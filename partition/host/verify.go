@@ -43,22 +43,31 @@ func (h *Hosted) vouchedFor(now model.Now, at model.Offset) bool {
 	if v := &h.vouched; v.until > now.Mono && v.at == at {
 		return true
 	}
-	h.verify(at)
+	h.verify(at, false)
 	return false
 }
 
 // Verify has the segment with an offset read and checked, because reading it
 // failed.
-func (h *Hosted) Verify(at model.Offset) { h.box.Post(&verifyMsg{at}) }
+func (h *Hosted) Verify(at model.Offset) { h.box.Post(&verifyMsg{at: at}) }
 
-// verifyMsg asks for it.
-type verifyMsg struct{ at model.Offset }
+// verifyMsg asks for it. scrubbed: because a scrub has found damage.
+type verifyMsg struct {
+	at       model.Offset
+	scrubbed bool
+}
 
-func (m *verifyMsg) handle(h *Hosted, now model.Now, _ *loop.Outbox) { h.vouchedFor(now, m.at) }
+func (m *verifyMsg) handle(h *Hosted, now model.Now, _ *loop.Outbox) {
+	if m.scrubbed {
+		h.verify(m.at, true)
+		return
+	}
+	h.vouchedFor(now, m.at)
+}
 
 // verify begins the verification of a segment, one at a time.
-func (h *Hosted) verify(at model.Offset) {
-	v := &verification{h: h, at: at, newest: h.State().LeaderEpoch}
+func (h *Hosted) verify(at model.Offset, scrubbed bool) {
+	v := &verification{h: h, at: at, newest: h.State().LeaderEpoch, scrubbed: scrubbed}
 	switch r := h.remnant.Load(); {
 	case h.vouched.running:
 		return
@@ -85,6 +94,9 @@ type verification struct {
 	wrong *log.WrongEpochs
 	// inUse: the log is; what is left of a damaged one is not mended.
 	inUse bool
+	// scrubbed: damage below the log's start counts for nothing, since no reader has
+	// met it.
+	scrubbed bool
 }
 
 // Run reads the segment. Damage is noted beside it, so that the next start, which
@@ -97,6 +109,10 @@ func (v *verification) Run() {
 	}
 	var damage *log.CorruptionError
 	if !errors.As(v.err, &damage) {
+		return
+	}
+	if v.scrubbed && damage.Offset < v.view.Start() {
+		v.err = nil
 		return
 	}
 	damage.BelowRecoveryPoint = damage.Offset < v.h.State().RecoveryPoint
