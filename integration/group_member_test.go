@@ -102,6 +102,8 @@ type groupMember struct {
 
 	mu  sync.Mutex
 	has map[tp]*spell
+	// id is what the group called the member when it last told it what it has.
+	id string
 }
 
 // joinGroup starts a member; opts say which protocol it uses.
@@ -113,7 +115,7 @@ func (c *cluster) joinGroup(h *groupHistory, group, name, topic string, opts ...
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.SessionTimeout(3 * time.Second), kgo.HeartbeatInterval(300 * time.Millisecond),
 		kgo.RebalanceTimeout(10 * time.Second), kgo.FetchMaxWait(200 * time.Millisecond), kgo.RequestTimeoutOverhead(3 * time.Second),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, given map[string][]int32) { m.assigned(given) }),
+		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, given map[string][]int32) { m.assigned(cl, given) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, taken map[string][]int32) { m.taken(taken) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, taken map[string][]int32) { m.taken(taken) }),
 		kgo.AdjustFetchOffsetsFn(m.found),
@@ -121,9 +123,12 @@ func (c *cluster) joinGroup(h *groupHistory, group, name, topic string, opts ...
 	return m
 }
 
-func (m *groupMember) assigned(given map[string][]int32) {
+// assigned begins spells. The client calls it at the end of each rebalance, also if
+// nothing is given.
+func (m *groupMember) assigned(cl *kgo.Client, given map[string][]int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.id, _ = cl.GroupMetadata()
 	for topic, parts := range given {
 		for _, n := range parts {
 			p := tp{topic, n}
@@ -177,8 +182,9 @@ func (m *groupMember) run(done <-chan struct{}, rng *rand.Rand) {
 		default:
 		}
 		if len(next) > 0 && (last || rng.IntN(4) > 0) {
-			m.commit(next)
-			clear(next)
+			if m.commit(next) {
+				clear(next)
+			}
 		}
 		m.cl.AllowRebalance()
 		if last {
@@ -202,8 +208,21 @@ func (m *groupMember) deliver(r *kgo.Record, next map[*spell]int64) {
 	next[s] = r.Offset + 1
 }
 
-// commit commits what was delivered of the spells that still last.
-func (m *groupMember) commit(next map[*spell]int64) {
+// commit commits what was delivered of the spells that still last. It reports whether
+// it did: not while the member does not know what it has.
+func (m *groupMember) commit(next map[*spell]int64) bool {
+	// The client sends it as the member that it is by then: a commit that waits for a
+	// join would be one of the next generation, in which the partition may be
+	// another's, and no broker could tell. So it is for one that the group had removed,
+	// which joins anew under another id, and goes on with what it had until it is told
+	// what it has now.
+	id, generation := m.cl.GroupMetadata()
+	m.mu.Lock()
+	told := m.id == id
+	m.mu.Unlock()
+	if !told {
+		return false
+	}
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	under := map[tp]*promise{}
 	for s, o := range next {
@@ -217,12 +236,8 @@ func (m *groupMember) commit(next map[*spell]int64) {
 		under[s.p] = m.h.committing(s, o)
 	}
 	if len(under) == 0 {
-		return
+		return true
 	}
-	// The client sends it as the member that it is by then: a commit that waits for a
-	// join would be one of the next generation, in which the partition may be
-	// another's, and no broker could tell.
-	id, generation := m.cl.GroupMetadata()
 	ctx := kgo.PreCommitFnContext(m.ctx, func(req *kmsg.OffsetCommitRequest) error {
 		if req.MemberID != id || req.Generation != generation {
 			return errOutlived
@@ -241,6 +256,7 @@ func (m *groupMember) commit(next map[*spell]int64) {
 			}
 		}
 	})
+	return true
 }
 
 // errOutlived: the member is another by now than the one that was given the records.

@@ -273,9 +273,9 @@ const endMax = 60 * second
 // again, where the disk was as bad as ours.
 const backOffMax = 8 * 60 * second
 
-// endWithin is endMax, and what followers need to fetch the longest log in as many
-// requests as that may take: a fetch brings one batch at least, and otherwise no more
-// bytes than it asks for.
+// endWithin is endMax, and what fetching the longest log takes in as many requests as
+// that may need: a fetch brings one batch at least, and otherwise no more bytes than it
+// asks for, and of no more than one segment.
 func (w *World) endWithin() model.Instant {
 	longest := 0
 	for _, p := range w.h.order {
@@ -287,7 +287,7 @@ func (w *World) endWithin() model.Instant {
 		perFetch  = 4   // latencies: there and back, and some are longer
 		perRecord = 100 // bytes besides the padding, at most
 	)
-	fetches := longest / max(1, int(w.o.fetchMax)/(w.o.padMax+perRecord))
+	fetches := longest / max(1, min(int(w.o.fetchMax), int(w.o.segmentBytes))/(w.o.padMax+perRecord))
 	within := endMax + perFetch*model.Instant(w.o.latency)*model.Instant(fetches)
 	if w.spared {
 		within += backOffMax
