@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"maps"
 	"sync/atomic"
 	"time"
 
@@ -19,9 +18,10 @@ import (
 // does. It belongs to membership's loop, but for trouble.
 type damageReporter struct {
 	b *Broker
-	// told is what was accepted under epoch: quarantined replicas that the metadata
-	// still counts on, and stalled ones with the leader epoch that was to be given up.
-	told    map[model.TopicIDPartition]bool
+	// told is what was accepted under epoch: quarantined replicas with the partition's
+	// epoch, since one that was taken out may be filled anew, come back, and fail again;
+	// and stalled ones with the leader epoch that was to be given up.
+	told    map[model.TopicIDPartition]model.PartitionEpoch
 	stalled map[model.TopicIDPartition]model.LeaderEpoch
 	epoch   model.BrokerEpoch
 	pending atomic.Bool // trouble has told of itself and was not looked at yet
@@ -49,21 +49,18 @@ func (d *damageReporter) due(epoch model.BrokerEpoch) *controller.DamageReport {
 		return nil // nobody else has a replica
 	}
 	self, r := d.b.config.NodeID, controller.DamageReport{Broker: d.b.config.NodeID, Epoch: epoch}
-	failed := make(map[model.TopicIDPartition]bool)
 	for _, f := range d.b.replicas.FailedReplicas() {
 		p := img.PartitionByID(f.ID)
 		if p == nil || len(p.Replicas) < 2 || !p.InISR(self) && !p.InELR(self) {
 			continue
 		}
-		if failed[f.ID] = true; !d.told[f.ID] {
+		if at, ok := d.told[f.ID]; !ok || at != p.PartitionEpoch {
 			r.Replicas = append(r.Replicas, f.ID)
 			if f.Readable != model.NoOffset {
 				r.Remnants = append(r.Remnants, controller.ReplicaEnd{TopicIDPartition: f.ID, End: metadata.RemnantEnd(f.Readable)})
 			}
 		}
 	}
-	// One that was taken out may have been filled anew, have come back, and fail again.
-	maps.DeleteFunc(d.told, func(id model.TopicIDPartition, _ bool) bool { return !failed[id] })
 	for _, h := range d.b.replicas.Stalled() {
 		if p := img.PartitionByID(h.ID()); p != nil && d.givesUp(h.ID(), p) {
 			r.Stalled = append(r.Stalled, h.ID())
@@ -88,11 +85,13 @@ func (d *damageReporter) accepted(r *controller.DamageReport) {
 		return
 	}
 	if d.told == nil {
-		d.told = make(map[model.TopicIDPartition]bool)
+		d.told = make(map[model.TopicIDPartition]model.PartitionEpoch)
 		d.stalled = make(map[model.TopicIDPartition]model.LeaderEpoch)
 	}
 	for _, id := range r.Replicas {
-		d.told[id] = true
+		if p := d.b.quorum.Image().PartitionByID(id); p != nil {
+			d.told[id] = p.PartitionEpoch
+		}
 	}
 	for _, id := range r.Stalled {
 		if p := d.b.quorum.Image().PartitionByID(id); p != nil && p.Leader == d.b.config.NodeID {

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
@@ -99,6 +101,42 @@ func TestQuarantinedLeaderIsReplaced(t *testing.T) {
 	c.produce(cl, "orders", 10, 10)
 	c.consume("orders", 20)
 	fault.Off()
+	fault.Off()
+}
+
+// strikes fails one write of a partition's segment each time that it is armed.
+type strikes struct {
+	dir   string
+	armed atomic.Bool
+}
+
+func (*strikes) String() string { return "(strikes)" }
+
+func (s *strikes) Decide(op faultfs.Op) *faultfs.Fault {
+	if op.Kind == faultfs.OpWrite && filepath.Dir(op.Path) == s.dir && filepath.Ext(op.Path) == ".log" && s.armed.CompareAndSwap(true, false) {
+		return faultfs.EIO()
+	}
+	return nil
+}
+
+// TestQuarantinedTwice: a replica that was filled anew, is in sync again, and fails
+// again, is told of again: it does not stay a member until its leader finds that it is
+// behind.
+func TestQuarantinedTwice(t *testing.T) {
+	c := newThree(t, "broker.heartbeat.interval.ms=500")
+	fault := &strikes{dir: filepath.Join(c.dir, "2", "orders-0")}
+	c.restartOn(2, fault)
+	c.createAt(1, "orders", 1, 2, 3)
+	cl := c.client(kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	members := func(n int) func() bool {
+		return func() bool { return len(c.partition(1, "orders").ISR) == n }
+	}
+	for n := range 2 {
+		eventually(t, "all are in sync", members(3))
+		fault.armed.Store(true)
+		c.produce(cl, "orders", 10*n, 10)
+		eventually(t, "the one that failed is out", members(2))
+	}
 }
 
 func TestRecordsAreDeletedEverywhere(t *testing.T) {

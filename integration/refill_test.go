@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,5 +86,66 @@ func TestSpoiltFollowerIsFilledAnew(t *testing.T) {
 		left, _ := filepath.Glob(filepath.Join(follower.dir, "*", "spoilt-*-stray"))
 		return len(left) == 0
 	})
+	w.check()
+}
+
+// TestRefusedFollowerIsFilledAnew: a follower that can't read its segment at the start,
+// as often as it tries, fills the replica anew from its leader, and is in sync again
+// without another start.
+func TestRefusedFollowerIsFilledAnew(t *testing.T) {
+	t.Parallel()
+	needStrace(t)
+	c := startCluster(t, clusterSpec{set: []string{"replica.lag.time.max.ms=3000"}})
+	parts := c.create("refused", 2, []int32{1, 2, 3})
+	w := c.work(parts, workSpec{idempotent: 1, consumers: 1, size: 1000, every: 5 * time.Millisecond})
+	for _, p := range parts {
+		c.awaitISR(p, 3)
+	}
+	s := c.awaitLeader(parts[0])
+	var follower *member
+	for _, m := range c.members {
+		if int32(m.id) != s.leader {
+			follower = m
+		}
+	}
+	dir, err := follower.replicaDir(parts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	segment := filepath.Join(dir, "00000000000000000000.log")
+	eventually(t, time.Minute, "there are records", func() bool {
+		info, err := os.Stat(segment)
+		return err == nil && info.Size() > 50_000
+	})
+	follower.kill()
+	old, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	follower.wrap = straced(t, "pread64", "error=EIO", segment)
+	begun := time.Now()
+	follower.start()
+	kept := filepath.Join(follower.dir, "kept")
+	var refill receipt.Receipt
+	eventually(t, time.Minute, "the refill has a receipt", func() bool {
+		list, _, err := receipt.Read(osfs.New(), kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list {
+			if r.Cause == receipt.Refill {
+				refill = r
+			}
+		}
+		return refill.ID != 0
+	})
+	for _, p := range parts {
+		c.awaitISR(p, 3)
+	}
+	t.Logf("in sync %s after the start", time.Since(begun).Round(time.Millisecond))
+	w.flowsEverywhere()
+	if b, err := os.ReadFile(filepath.Join(kept, refill.Kept, filepath.Base(segment))); refill.Kept == "" || err != nil || !bytes.Equal(b, old) {
+		t.Errorf("the old segment is not kept: %+v, %v", refill, err)
+	}
 	w.check()
 }
