@@ -431,8 +431,7 @@ func TestCompactionMeetsOtherChanges(t *testing.T) {
 }
 
 func waitless() *takenDown {
-	w := &takenDown{}
-	w.done.Add(1)
+	w := &takenDown{done: make(chan struct{})}
 	return w
 }
 

@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"maps"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -116,10 +115,9 @@ func (m *ReplicaManager) takeDown(h *Hosted, code Code, reason string) *log.Log 
 	if h.stalled.Load() {
 		return nil // its loop is stuck in a write and would not answer
 	}
-	w := &takenDown{}
-	w.done.Add(1)
+	w := &takenDown{done: make(chan struct{})}
 	h.box.Enter(&takeDownMsg{code: code, reason: reason, w: w})
-	w.done.Wait()
+	w.wait(m, h)
 	m.cleaner.leave(h)
 	m.leaveScrub(h)
 	return w.plog
@@ -128,8 +126,22 @@ func (m *ReplicaManager) takeDown(h *Hosted, code Code, reason string) *log.Log 
 // takenDown is told when the loop has let go of the log.
 type takenDown struct {
 	plog *log.Log
-	done sync.WaitGroup
+	done chan struct{}
 }
 
 // Deliver wakes whoever takes the partition down.
-func (w *takenDown) Deliver(model.Now) { w.done.Done() }
+func (w *takenDown) Deliver(model.Now) { close(w.done) }
+
+// wait returns when that has happened. More may have waited in front than one owner of
+// the box handles; a spare comes for the rest, but not where there is one goroutine.
+func (w *takenDown) wait(m *ReplicaManager, h *Hosted) {
+	for m.deps.Group == nil {
+		select {
+		case <-w.done:
+			return
+		default:
+			h.box.Wake()
+		}
+	}
+	<-w.done
+}
