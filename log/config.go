@@ -119,6 +119,10 @@ type Options struct {
 	// become durable is copied into new files before anything is believed of it.
 	Renew bool
 	Now   model.Now
+	// Checked, if not nil, is told that the batches have been read, before what that
+	// asks for is written: who bounds how many logs are read at a time lets the next
+	// one begin. Not every Open calls it.
+	Checked func()
 	// Files bounds open files and cached indexes over all logs that share it.
 	// Nil: the log has its own.
 	Files *FileCache

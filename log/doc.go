@@ -52,5 +52,6 @@
 // them twice changes nothing. How much is believed depends on how the last
 // process ended (Stop). Damage is reported as *CorruptionError and then nothing
 // on disk has been changed; only what a stop of that kind can explain is
-// removed. See loader.go.
+// removed. See loader.go. It syncs nothing but what it has to write: what the last
+// process left above the recovery point the first flush makes durable.
 package log

@@ -289,8 +289,8 @@ func (ld *loader) keepSegments() (renew bool, err error) {
 	}
 	for i, s := range ld.found[:ld.last+1] {
 		longer := s.size < s.length
-		if s.scanned {
-			s.file.setDirty()
+		if s.scanned && s.end > ld.o.RecoveryPoint {
+			s.file.setDirty() // a killed process may not have synced it
 		}
 		if i == ld.last && !longer && !s.hadFinalSeal {
 			l.startTip(ld.o.Now, s.segment)
@@ -372,14 +372,7 @@ func (ld *loader) finish() error {
 	// moves the recovery point makes the names durable too. This holds where power is
 	// said to have failed as well: who can't tell says that of a kill.
 	l.flush.dir = l.flush.dir || l.recoveryPoint < l.logEnd
-	if ld.o.Stop == StopProcess {
-		// The kernel still has what the process wrote; now the disk has too.
-		job := l.StartFlush()
-		if job == nil {
-			return nil
-		}
-		return l.FinishFlush(job, job.Run())
-	}
+	ld.noteUnchanged()
 	return nil
 }
 

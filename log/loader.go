@@ -120,7 +120,7 @@ func (ld *loader) begin() {
 		fs: ld.o.FS, dir: ld.o.Dir, partition: ld.o.Partition, files: ld.o.Files, rand: ld.o.Rand,
 		cfg: ld.o.Config.withDefaults(), lowerRP: ld.o.LowerRecoveryPoint, keep: ld.o.Keep,
 		epochs: &epoch.Cache{}, producers: producer.New(),
-		logStart: max(ld.o.LogStart, 0),
+		logStart: max(ld.o.LogStart, 0), snapshotAt: noSnapshot,
 	}
 	ld.l.flush.epochs.shared = &sharedEpochFile{}
 }
@@ -166,6 +166,9 @@ func (ld *loader) load() (*Log, error) {
 	ld.l.logStart = max(ld.l.logStart, ld.found[0].base)
 	if err := ld.settleEpochs(from); err != nil {
 		return nil, err
+	}
+	if ld.scanBuffer = nil; ld.o.Checked != nil && ld.o.Stop != StopClean {
+		ld.o.Checked()
 	}
 	if err := ld.carryOut(); err != nil {
 		return nil, err

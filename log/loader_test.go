@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
+	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/checkpoint"
@@ -599,17 +600,27 @@ func TestUnfinishedCutIsFinished(t *testing.T) {
 	}
 }
 
-// After a stop of the process what was only in the page cache is synced, so
-// that a later loss of power leaves it.
-func TestProcessStopSyncsTheTail(t *testing.T) {
+// What a killed process has left in the page cache alone is synced by the first flush,
+// names included, so that a later loss of power leaves it. Open itself waits for no
+// disk: nobody was told that it is durable.
+func TestTailOfAKilledProcessIsSyncedByTheFirstFlush(t *testing.T) {
 	r, m := segmented(t)
 	set := logtest.Batches(32, 4, 5)
 	r.append(set)
 	m.Append(set)
 	r.kill()
+	syncs := faultfs.NewCounter(faultfs.OpIn(faultfs.OpSync, faultfs.OpSyncData, faultfs.OpSyncDir))
+	r.fs = faultfs.Wrap(r.mem, syncs)
 	r.start(log.StopProcess, 32)
-	if rp := r.l.RecoveryPoint(); rp != 36 {
-		t.Errorf("recovery point %d, want 36", rp)
+	if rp := r.l.RecoveryPoint(); rp != 32 || syncs.Count() != 0 {
+		t.Errorf("recovery point %d after %d syncs, want 32 after none", rp, syncs.Count())
+	}
+	job := r.l.StartFlush()
+	if job == nil {
+		t.Fatal("nothing to flush")
+	}
+	if err := r.l.FinishFlush(job, job.Run()); err != nil || r.l.RecoveryPoint() != 36 {
+		t.Errorf("recovery point %d, %v, want 36", r.l.RecoveryPoint(), err)
 	}
 	r.mem = r.mem.CrashClone(memfs.Crash{})
 	r.fs = r.mem

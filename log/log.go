@@ -49,6 +49,12 @@ type Log struct {
 
 	flush flushState
 	trash trash
+	// unchanged is what an orderly stop had left, nil if there is anything to write at
+	// the next one.
+	unchanged *unchanged
+	// snapshotAt is where the newest snapshot of the producers stands that is of the
+	// present history, noSnapshot if none is known.
+	snapshotAt model.Offset
 	// blank: the directory holds one empty segment and nothing beside it, so that
 	// there is nothing of it that a stop has to keep. Whatever writes ends that.
 	blank bool
@@ -233,6 +239,9 @@ func (l *Log) closeClean() error {
 	}
 	if l.blank {
 		return l.closeBlank()
+	}
+	if l.isUnchanged() {
+		return nil
 	}
 	if left, err := l.Reclaim(); err != nil {
 		return err

@@ -99,6 +99,7 @@ func (l *Log) recallProducers() error {
 // loadSnapshot resets the producers' state to the newest good snapshot not
 // above at, or to nothing at the start of the log.
 func (l *Log) loadSnapshot(at model.Offset) error {
+	l.snapshotAt = noSnapshot
 	names, err := l.fs.List(l.dir)
 	if err != nil {
 		return err
@@ -114,6 +115,7 @@ func (l *Log) loadSnapshot(at model.Offset) error {
 		}
 		l.producers.Reset(o)
 		if l.producers.Unmarshal(b) == nil {
+			l.snapshotAt = o
 			return nil
 		}
 	}

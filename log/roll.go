@@ -177,9 +177,11 @@ func (x *indexBuilder) sealed() *segmentIndexes {
 // noticed by its CRC; an older one is used then.
 func (l *Log) snapshot(at model.Offset) error {
 	path := l.path(fileName(at, snapshotSuffix))
+	l.snapshotAt = noSnapshot
 	if err := writeWhole(l.fs, path, l.producers.Marshal(nil)); err != nil {
 		return fmt.Errorf("snapshot of producers: %w", err)
 	}
+	l.snapshotAt = at
 	l.flush.noteSide(path)
 	return nil
 }

@@ -2,12 +2,12 @@ package log
 
 // SnapshotProducers stores the producers' state as of the log's end, so that the
 // next start replays only what comes after. Nothing is synced, and nothing is
-// written while no producer is known.
+// written while no producer is known, or what stands there is of that offset.
 func (l *Log) SnapshotProducers() error {
 	if err := l.usable(); err != nil {
 		return err
 	}
-	if l.producers.Len() == 0 {
+	if l.producers.Len() == 0 || l.snapshotAt == l.logEnd {
 		return nil
 	}
 	l.blank = false

@@ -16,6 +16,15 @@ func (p *Partition) noteUnsynced(now model.Now, rolled bool) {
 	}
 }
 
+// flushOld wants a flush of all that is unsynced. With flush before ack the high
+// watermark waits for it.
+func (p *Partition) flushOld() {
+	p.flushWanted = max(p.flushWanted, FlushBackground)
+	if p.cfg.FlushBeforeAck() {
+		p.flushWanted = FlushNow
+	}
+}
+
 // askFlush asks for the wanted flush unless one is running: the next one then
 // covers all that was appended meanwhile, which is the group commit.
 func (p *Partition) askFlush(out *Output) {

@@ -74,7 +74,7 @@ func (p *Partition) dispatch(now model.Now, in *Input, out *Output) {
 	case KindFlushed:
 		p.role.flushed(p, now, in.Flushed, out)
 	case KindFlushOld:
-		p.flushWanted = max(p.flushWanted, FlushBackground)
+		p.flushOld()
 	case KindOffline:
 		p.becomeOffline(in.Code, out)
 	case KindTick:

@@ -22,7 +22,7 @@ type within struct {
 var caughtWithin = map[string]within{
 	"coord-replay-before-append":     {3, 5, 40, "refused offset"},
 	"coord-visible-before-commit":    {3, 5, 40, "early offset"},
-	"ctl-active-early":               {3, 60, 120, ""},
+	"ctl-active-early":               {3, 50, 60, ""},
 	"ctl-alter-no-cas":               {3, 20, 200, ""},
 	"ctl-change-before-propose":      {3, 1, 20, ""},
 	"ctl-confstate-apart":            {3, 1, 20, ""},
@@ -44,7 +44,7 @@ var caughtWithin = map[string]within{
 	"host-first-append-early":        {3, 1, 20, ""},
 	"host-stray-deleted":             {3, 4, 20, ""},
 	"log-damage-cut":                 {1, 37, 20, ""},
-	"host-scrub-unheard":             {3, 130, 80, ""},
+	"host-scrub-unheard":             {3, 240, 40, ""},
 	"log-index-off-by-one":           {1, 1, 20, ""},
 	"log-keep-empty-epoch":           {3, 30, 120, ""},
 	"log-rp-after-truncate":          {3, 1, 20, ""},

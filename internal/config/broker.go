@@ -150,7 +150,7 @@ type Topics struct {
 
 // Storage is the settings of log directories; those of single logs are in Topic.
 type Storage struct {
-	// RecoveryThreads is how many logs of one directory load at once.
+	// RecoveryThreads is how many logs of one directory are read at a time at a start.
 	RecoveryThreads int32
 	// RetentionCheckInterval is how often old segments are looked for.
 	RetentionCheckInterval time.Duration

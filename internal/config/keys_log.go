@@ -8,7 +8,7 @@ var logKeys = []Key{
 	{Name: "log.dirs", Type: List, Null: true, broker: nowhere,
 		Doc: "Directories of partitions, comma separated. A partition lies in one of them. Not set means log.dir, and that not set means log under tidemark.data.dir."},
 	{Name: "num.recovery.threads.per.data.dir", Type: Int, Default: "2", Want: atLeast(1), Update: ClusterWide, broker: func(b *Broker) any { return &b.Storage.RecoveryThreads },
-		Doc: "Logs of one directory that load at once when the broker starts."},
+		Doc: "Logs of one directory that are read at a time when the broker starts."},
 	{Name: "log.retention.check.interval.ms", Type: Long, Default: "300000", Want: atLeast(1), broker: func(b *Broker) any { return &b.Storage.RetentionCheckInterval },
 		Doc: "How often segments that retention lets go are looked for."},
 	{Name: "log.flush.offset.checkpoint.interval.ms", Type: Int, Default: "60000", Want: atLeast(0), broker: func(b *Broker) any { return &b.Storage.RecoveryPointInterval },

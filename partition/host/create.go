@@ -260,16 +260,14 @@ func (m *ReplicaManager) createLog(d *Dir, h *Hosted, named bool) (plog *log.Log
 }
 
 // setAside renames the directory of a partition that this broker should not
-// have. It is never deleted: what the metadata lacks was not necessarily removed.
+// have; the caller makes the name durable. It is never deleted: what the metadata
+// lacks was not necessarily removed.
 func (m *ReplicaManager) setAside(f *foundDir) {
 	suffix := log.StrayDirSuffix
 	if mutant.On("host-stray-deleted") {
 		suffix = log.DeleteDirSuffix
 	}
 	name, err := m.rename(f.dir, f.name, f.tp, suffix)
-	if err == nil {
-		err = f.dir.fs.SyncDir(f.dir.path)
-	}
 	if err != nil {
 		m.dirFailed(f.dir, err)
 		return

@@ -83,6 +83,7 @@ type Dir struct {
 	inventory inventory
 	doubts    doubts
 	slow      slowLane
+	tails     tails
 
 	// What follows belongs to who applies images.
 

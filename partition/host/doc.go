@@ -28,12 +28,15 @@
 // segments (scrubber.go), through handles of its own; the loop only says what the log
 // looks like and has stored what was made anew.
 //
+// What a start finds unsynced is synced behind it, a few partitions at a time
+// (tails.go).
+//
 // Goroutines: a flusher for each log directory, loaders while starting and
 // stopping, the cleaner's while there is something to compact, the scrubbers' while
 // there is something to verify. Everything periodic
 // runs on the Runtime's spares. Locks: the index of partitions, the index of fetch
 // loops, a Hosted's list of unanswered produces, a directory's checkpoint files and
-// the list of what it is to lower, the fetch session cache, the cleaner's; none is
+// the list of what it is to lower, that of logs to be synced, the fetch session cache, the cleaner's; none is
 // held while another is taken, but for the cleaner's, under which that of a
 // cleaning is, and so for a scrubber's, under which its counters' may be too.
 //

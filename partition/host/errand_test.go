@@ -45,9 +45,17 @@ type twoDisks struct {
 const stallTimeout = 150 * time.Millisecond
 
 func newTwoDisks(t *testing.T, disk *memfs.FS, img *metadata.Image, what faultfs.Predicate, overrides map[string]string) *twoDisks {
+	return startTwoDisks(t, disk, img, what, overrides, false)
+}
+
+// startTwoDisks is newTwoDisks with the second disk hanging from the start on, or not.
+func startTwoDisks(t *testing.T, disk *memfs.FS, img *metadata.Image, what faultfs.Predicate, overrides map[string]string, hung bool) *twoDisks {
 	b := &twoDisks{t: t, group: &lifecycle.Group{}, disk: disk, img: img, goOn: make(chan struct{}), troubles: make(chan struct{}, 100)}
 	b.rt = realtime.New(b.group)
 	b.hang = faultfs.NewToggle(faultfs.When(faultfs.And(faultfs.Under("/two"), what), faultfs.Stall(func(faultfs.Op) { <-b.goOn })))
+	if hung {
+		b.hang.On()
+	}
 	var fs vfs.FS = faultfs.Wrap(disk, b.hang)
 	cfg := config.Defaults()
 	cfg.Own.IOStallTimeout = stallTimeout

@@ -136,6 +136,8 @@ type flush struct {
 	job *log.FlushJob
 	err error
 	msg flushedMsg
+	// tail: the directory's next tail waits for it.
+	tail bool
 }
 
 // Run waits for the disk.
@@ -155,12 +157,14 @@ func (h *Hosted) startFlush(now model.Now, urgent bool, out *loop.Outbox) {
 	job := h.plog.StartFlush()
 	h.unsyncedBytes = 0
 	if job == nil {
+		h.tailDone(out)
 		h.in = partition.Input{Kind: partition.KindFlushed, Flushed: h.plog.RecoveryPoint()}
 		h.step(now, out)
 		return
 	}
 	f := &flush{h: h, job: job}
 	f.msg.f = f
+	f.tail, h.tail = h.tail, false
 	if urgent {
 		h.flushSince.Store(int64(now.Mono))
 	}
@@ -172,6 +176,8 @@ func (h *Hosted) startFlush(now model.Now, urgent bool, out *loop.Outbox) {
 func (h *Hosted) flushed(now model.Now, f *flush, out *loop.Outbox) {
 	h.flushSince.Store(0)
 	h.resumed()
+	h.tail = h.tail || f.tail
+	h.tailDone(out)
 	if h.plog == nil {
 		return
 	}

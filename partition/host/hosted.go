@@ -70,6 +70,7 @@ type Hosted struct {
 	standingStale bool
 	epochsSeen    uint64 // version of the epoch cache in the published State
 	unsyncedBytes int64
+	tail          bool  // what an earlier process has left is to be flushed, and no flush has begun
 	fault         error // why the log broke
 	fetching      *fetchLoop
 	cut           *cutJob   // has the log; nothing else touches it
@@ -325,6 +326,7 @@ func (h *Hosted) standing() *Standing {
 // goOffline answers everything that waits with code and lets go of the log.
 func (h *Hosted) goOffline(now model.Now, code Code, reason string, out *loop.Outbox) {
 	h.standingStale = true
+	h.tailDone(out)
 	if h.plog != nil {
 		h.reason = reason
 		h.lastOnline.Store(h.state.Load())

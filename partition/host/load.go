@@ -67,11 +67,15 @@ func (m *ReplicaManager) Load(img *metadata.Image) (LoadSummary, error) {
 	found := m.scan()
 	var sum LoadSummary
 	var open []*foundDir
+	var renamed []*Dir
 	byID := make(map[model.TopicIDPartition]*foundDir)
 	for _, f := range found {
 		if !m.belongs(img, f) {
 			m.setAside(f)
 			sum.Stray++
+			if !slices.Contains(renamed, f.dir) {
+				renamed = append(renamed, f.dir)
+			}
 			continue
 		}
 		if other := byID[f.id]; other != nil {
@@ -81,6 +85,14 @@ func (m *ReplicaManager) Load(img *metadata.Image) (LoadSummary, error) {
 		byID[f.id] = f
 		f.dir.partitions++
 		open = append(open, f)
+	}
+	for _, d := range renamed { // one sync for all
+		if !d.Online() {
+			continue
+		}
+		if err := d.fs.SyncDir(d.path); err != nil {
+			m.dirFailed(d, err)
+		}
 	}
 	hosted := m.openAll(open)
 	more := m.absent(img, byID)
@@ -98,6 +110,7 @@ func (m *ReplicaManager) Load(img *metadata.Image) (LoadSummary, error) {
 	m.recordInventory()
 	m.noteApplied(img)
 	m.startTasks()
+	m.syncTails()
 	return sum, nil
 }
 
@@ -221,49 +234,30 @@ func (m *ReplicaManager) holdsNothing(f *foundDir) bool {
 	return true
 }
 
-// openAll opens logs, a bounded number at a time.
+// openAll opens logs, those of all directories side by side. As many of one are read
+// at a time as num.recovery.threads.per.data.dir says; those that are read, and wait
+// for the disk to take what was changed, don't count.
 func (m *ReplicaManager) openAll(found []*foundDir) []*Hosted {
 	hosted := make([]*Hosted, len(found))
-	workers := int(m.deps.Broker.Storage.RecoveryThreads) * m.deps.Dirs.Online()
-	if m.deps.Group == nil || workers < 1 {
-		workers = 1
+	reading := make(map[*Dir]chan struct{})
+	for _, f := range found {
+		if reading[f.dir] == nil {
+			reading[f.dir] = make(chan struct{}, max(1, m.deps.Broker.Storage.RecoveryThreads))
+		}
 	}
-	m.parallel(workers, len(found), func(i int) { hosted[i] = m.open(found[i]) })
+	m.parallelIn(len(found), func(i int) *Dir { return found[i].dir }, func(i int) {
+		turn := reading[found[i].dir]
+		turn <- struct{}{}
+		checked := sync.OnceFunc(func() { <-turn })
+		hosted[i] = m.open(found[i], checked)
+		checked()
+	})
 	return hosted
 }
 
-// parallel runs fn(0..n-1) on at most workers goroutines and waits.
-func (m *ReplicaManager) parallel(workers, n int, fn func(i int)) {
-	if workers <= 1 || n <= 1 || m.deps.Group == nil {
-		for i := range n {
-			fn(i)
-		}
-		return
-	}
-	var mu sync.Mutex
-	next := 0
-	take := func() (int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		return next - 1, next <= n
-	}
-	var done sync.WaitGroup
-	for range min(workers, n) {
-		done.Add(1)
-		m.deps.Group.Go("partition loader", func() {
-			defer done.Done()
-			for i, ok := take(); ok; i, ok = take() {
-				fn(i)
-			}
-		})
-	}
-	done.Wait()
-}
-
-// open opens one partition's log. It never fails: what can't be opened is hosted
-// offline.
-func (m *ReplicaManager) open(f *foundDir) *Hosted {
+// open opens one partition's log; checked is told when what it holds was read. It
+// never fails: what can't be opened is hosted offline.
+func (m *ReplicaManager) open(f *foundDir, checked func()) *Hosted {
 	h := newHosted(m, f.id, f.tp)
 	h.dir = f.dir
 	h.topic = m.deps.Topic(m.image, f.tp.Topic)
@@ -287,6 +281,7 @@ func (m *ReplicaManager) open(f *foundDir) *Hosted {
 		Dense:         !h.topic.CleanupPolicy.Compact && f.cleaned == 0,
 		RecoveryPoint: f.recovery, LogStart: f.start, CleanedTo: f.cleaned, Now: now, Files: m.deps.Files,
 		LowerRecoveryPoint: func(to model.Offset) error { return f.dir.lowerRecoveryPoint(f.tp, to) }, Keep: h.keep,
+		Checked: checked,
 	}
 	plog, report, err := log.Open(o)
 	if err != nil {

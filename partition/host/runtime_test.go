@@ -96,7 +96,10 @@ func (r *fakeRuntime) advance(msec int64) {
 }
 
 // fakeFlusher runs jobs when a test says so.
-type fakeFlusher struct{ jobs []DiskJob }
+type fakeFlusher struct {
+	jobs []DiskJob
+	ran  int // jobs that are done
+}
 
 func (f *fakeFlusher) Submit(j DiskJob, _ bool) { f.jobs = append(f.jobs, j) }
 
@@ -110,6 +113,7 @@ func (f *fakeFlusher) run() int {
 		f.jobs = f.jobs[1:]
 		j.Run()
 		j.Done()
+		f.ran++
 	}
 	return n
 }

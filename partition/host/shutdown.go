@@ -26,6 +26,9 @@ func (m *ReplicaManager) Shutdown(clean bool) error {
 	for _, l := range m.fetchLoops.all() {
 		l.box.Enter(&stopMsg{})
 	}
+	for _, d := range m.deps.Dirs.All() {
+		d.leaveTails()
+	}
 	all := m.All()
 	marks := make([]*State, len(all))
 	plogs := make([]*log.Log, len(all))
@@ -39,7 +42,7 @@ func (m *ReplicaManager) Shutdown(clean bool) error {
 		}
 	}
 	errs := make([]error, len(all))
-	m.parallel(createWorkers, len(all), func(i int) {
+	m.parallelIn(len(all), func(i int) *Dir { return all[i].dir }, func(i int) {
 		if plogs[i] != nil {
 			errs[i] = plogs[i].Close(clean)
 		}
