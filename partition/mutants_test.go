@@ -99,3 +99,16 @@ func (w *world) fetchAt(id model.BrokerID, from model.Offset) {
 		Replica: id, BrokerEpoch: -1, CurrentEpoch: 5, Offset: from, LastEpoch: -1,
 	}})
 }
+
+// The leader has not heard of the epoch in between, in which the follower was cut.
+func TestMutantKeepsFollowerEnds(t *testing.T) {
+	kill(t, "part-keeps-follower-ends", func() bool {
+		w := leaderOf(1, 2, 3)
+		w.send(-1, -1, 0)
+		w.fetchAt(2, w.p.Mark().LogEnd)
+		reg := w.reg
+		reg.LeaderEpoch, reg.PartitionEpoch, reg.ISR = reg.LeaderEpoch+2, reg.PartitionEpoch+2, []model.BrokerID{1, 2}
+		w.step(partition.Input{Kind: partition.KindRegistration, Registration: &reg})
+		return w.p.Mark().HighWatermark > 0
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 )
 
 // longAgo is a time at which no replica can have been caught up.
@@ -31,20 +32,24 @@ type replica struct {
 	lease Lease
 }
 
-// reset prepares r for a new leader epoch. A replica that this broker led before
-// keeps what is known of it.
+// reset prepares r for a new leader epoch. How far it is nobody knows until it fetches
+// in that epoch: between the last one that this broker has heard of and the new one
+// another may have led, and had r cut its log. Apache Kafka keeps what was known where
+// the leader stays the same, and so acknowledges what is on this broker alone.
 func (r *replica) reset(now model.Now, leaderEnd model.Offset, inISR, ledBefore bool) {
-	r.caughtUpAt = longAgo
+	keeps := mutant.On("part-keeps-follower-ends") && ledBefore
+	if !keeps {
+		r.logEnd, r.logStart = model.NoOffset, model.NoOffset
+	}
+	r.caughtUpAt, r.lastFetch = longAgo, longAgo
 	if inISR {
 		r.caughtUpAt = now.Mono
 	}
 	if !ledBefore {
-		r.logEnd, r.logStart, r.leaderEndAtFetch = model.NoOffset, model.NoOffset, model.NoOffset
-		r.lastFetch, r.brokerEpoch = longAgo, model.NoBrokerEpoch
+		r.leaderEndAtFetch, r.brokerEpoch = model.NoOffset, model.NoBrokerEpoch
 		return
 	}
 	r.leaderEndAtFetch = leaderEnd
-	r.lastFetch = longAgo
 	if inISR {
 		r.lastFetch = now.Mono
 	}

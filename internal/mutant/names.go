@@ -80,6 +80,7 @@ func Names() []Mutant {
 		{"part-fetch-no-epoch-fence", "a leader answers followers of other epochs"},
 		{"part-hw-ignores-pending-isr", "the high watermark passes a replica that is being added to the ISR"},
 		{"part-isr-no-broker-epoch", "a proposed ISR doesn't say which incarnations it means"},
+		{"part-keeps-follower-ends", "a leader that leads on in a later epoch believes what followers had in the one before"},
 		{"part-lease-below-end", "a follower is not heard while another holds the high watermark back"},
 		{"part-lease-outlives-append", "a follower's session still stands for fetches from the log's end after the end has moved"},
 		{"part-lease-outside-isr", "a replica outside the ISR is not looked at while it has everything, so that it never joins"},
