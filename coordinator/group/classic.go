@@ -45,6 +45,11 @@ type classic struct {
 	chosen   bool
 	protocol string
 	leader   string // a member's id, "" without
+	// assigned is the generation whose assignments were given to the log last. There
+	// is one such record in each: a leader that asks again before it is committed may
+	// assign otherwise, and what members had been told of the first would not be
+	// what another coordinator reads.
+	assigned int32
 	// unassigned: its record names no leader. It was a consumer group, and what the
 	// members of that protocol had has no reader yet.
 	unassigned bool

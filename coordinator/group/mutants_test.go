@@ -11,7 +11,7 @@ import (
 // TestMutants: random lives notice each planted bug.
 func TestMutants(t *testing.T) {
 	for _, name := range []string{
-		"coord-replay-before-append", "coord-visible-before-commit", "group-commit-any-generation", "group-generation-kept",
+		"coord-replay-before-append", "coord-visible-before-commit", "group-assigned-twice", "group-commit-any-generation", "group-generation-kept",
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer mutant.Set(name)()

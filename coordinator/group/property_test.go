@@ -219,10 +219,12 @@ func (f *fleet) joined(c *reader, resp *kmsg.JoinGroupResponse) {
 func (f *fleet) sync(c *reader) {
 	req := kmsg.NewPtrSyncGroupRequest()
 	req.MemberID, req.Generation, req.InstanceID = c.id, c.generation, c.instance
+	// An assignor need not come to the same result twice.
+	first := f.rng.IntN(max(len(c.members), 1))
 	for i, who := range c.members {
 		a := kmsg.NewSyncGroupRequestGroupAssignment()
 		a.MemberID = who
-		for p := i; p < propertyPartitions; p += len(c.members) {
+		for p := (first + i) % len(c.members); p < propertyPartitions; p += len(c.members) {
 			a.MemberAssignment = append(a.MemberAssignment, byte(p))
 		}
 		req.GroupAssignment = append(req.GroupAssignment, a)
@@ -426,11 +428,13 @@ func (f *fleet) step() {
 // proceed does what a consumer does next.
 func (f *fleet) proceed(c *reader) {
 	switch {
+	case c.waiting && c.state == syncing && f.rng.IntN(4) == 0:
+		f.sync(c) // it lost its connection, and asks again
 	case c.waiting:
 	case c.state == away:
 		f.join(c)
-	case c.state == joined:
-		f.sync(c)
+	case c.state == joined, c.state == settled && f.rng.IntN(4) == 0:
+		f.sync(c) // who has its assignment is told the same, whoever is asked
 	case c.state == settled:
 		f.heartbeat(c)
 	}

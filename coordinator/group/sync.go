@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidemark/tidemark/coordinator"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 )
 
 // sync handles a SyncGroup. The order of the checks is Kafka's.
@@ -47,9 +48,10 @@ func (m *Machine) sync(now model.Now, c *coordinator.Call, req *kmsg.SyncGroupRe
 	}
 	answerSync(mem, codeRebalanceInProgress, nil, nil, nil, out) // an older one that was overtaken
 	mem.syncing = c
-	if cl.leader != mem.id {
+	if cl.leader != mem.id || cl.assigned == cl.generation && !mutant.On("group-assigned-twice") {
 		return
 	}
+	cl.assigned = cl.generation
 	t := &assigning{group: g, generation: cl.generation, parts: make(map[string][]byte, len(req.GroupAssignment))}
 	for i := range req.GroupAssignment {
 		t.parts[req.GroupAssignment[i].MemberID] = req.GroupAssignment[i].MemberAssignment

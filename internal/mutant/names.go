@@ -36,6 +36,7 @@ func Names() []Mutant {
 		{"ctl-vote-lost", "term and vote are not written to the disk"},
 		{"ctl-voters-apart", "a change of the voters is applied without the record of the new set"},
 		{"ctl-wiped-votes", "a used node whose metadata is gone makes itself a new cluster"},
+		{"group-assigned-twice", "a leader that syncs again before its assignments are committed replaces them in the log"},
 		{"group-commit-any-generation", "offsets are committed by members of an older generation"},
 		{"group-generation-kept", "a rebalance ends without a new generation"},
 		{"group-unreleased-given", "a member of a consumer group gets partitions that another has not given up"},
