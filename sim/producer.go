@@ -42,8 +42,6 @@ type lane struct {
 	passed []uint64
 	// retaken: the batch that was acknowledged last was, see batch.retaken.
 	retaken bool
-	// end is behind the last offset that was acknowledged.
-	end int64
 	// takers are the incarnations that acknowledged batches of it: more than one
 	// while a leader has not heard of the next.
 	takers []*node
@@ -77,10 +75,6 @@ type batch struct {
 	// retaken: it was acknowledged at another place than where it had been before
 	// DeleteRecords took it away: its leader knows no batch that came after it then.
 	retaken bool
-	// unheralded: it was acknowledged by a leader whose log begins behind all that was
-	// acknowledged before it: one that has begun anew there knows nothing of the
-	// producer, and takes any sequence.
-	unheralded bool
 }
 
 // unresolvedMax is how many batches of one partition may be under way. Source:
@@ -228,11 +222,11 @@ func (p *producer) send(c *conn, l *lane, b *batch) {
 	l.inFlight++
 	answered := false
 	pid, epoch := p.pid, p.epoch
+	under := c.node.epochOf(l.to)
 	p.watch(c, &answered)
 	c.send(req, version,
 		func(resp kmsg.Response) {
-			c.node.acknowledged(l.to, b, p.acks, onlyPart(resp))
-			b.unheralded = c.node.partOf(l.to.topic, l.to.id, l.to.partition).unheralded(l, onlyPart(resp))
+			c.node.acknowledged(l.to, b, p.acks, under, onlyPart(resp))
 			b.lacking = onlyPart(resp).ErrorCode == protocol.CodeOutOfOrderSequenceNumber && c.node.lacks(l)
 		},
 		func(resp kmsg.Response, err error) {
@@ -254,8 +248,20 @@ func onlyPart(resp kmsg.Response) *kmsg.ProduceResponseTopicPartition {
 	return &resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 }
 
-// acknowledged checks an acknowledgement at the moment it is given.
-func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResponseTopicPartition) {
+// epochOf is the epoch in which a node leads a target or follows another, as it knows.
+func (n *node) epochOf(to target) model.LeaderEpoch {
+	r := n.partOf(to.topic, to.id, to.partition)
+	if r == nil || r.state == nil {
+		return model.NoEpoch
+	}
+	return r.state.LeaderEpoch
+}
+
+// acknowledged checks an acknowledgement at the moment it is given. That may be later
+// than the broker decided on it, since answers keep the order of the requests; one for
+// acks=1 may be gone again by then, if another has led meanwhile. under is the epoch in
+// which the request was sent.
+func (n *node) acknowledged(to target, b *batch, acks int16, under model.LeaderEpoch, q *kmsg.ProduceResponseTopicPartition) {
 	w := n.world
 	b.outdated = n.outdated(to)
 	n.m.line("produced   %s-%d record %d sequence %d acks %d: code %d offset %d", to.topic, to.partition, b.recs[0].id, b.seq, acks, q.ErrorCode, q.BaseOffset)
@@ -273,7 +279,8 @@ func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResp
 		w.fail(15, "%v: an acknowledgement at offset %d", r.tp, q.BaseOffset)
 	}
 	s := r.host.State()
-	if s.View != nil && r.leads() {
+	leads := s.View != nil && r.leads() && (acks != 1 || r.state.LeaderEpoch == under)
+	if leads {
 		switch {
 		case end > r.end:
 			w.fail(15, "%v: offsets %d to %d acknowledged, the log ends at %d", r.tp, q.BaseOffset, end-1, r.end)
@@ -289,7 +296,7 @@ func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResp
 			ts = noTS // the broker's clock, or that of the batch that this one repeats
 		}
 		epoch := int32(-1)
-		if s.View != nil && r.leads() {
+		if leads {
 			if epoch = int32(s.EpochFor(model.Offset(offset))); epoch >= 0 {
 				w.h.holds(r, epoch, offset, b.recs[i].id, ts, "an acknowledgement")
 			}
@@ -310,19 +317,6 @@ func (n *node) acknowledged(to target, b *batch, acks int16, q *kmsg.ProduceResp
 func (n *node) lacks(l *lane) bool {
 	r := n.partOf(l.to.topic, l.to.id, l.to.partition)
 	return r != nil && r.state != nil && r.state.View != nil && r.without(l.passed, int64(r.state.LogStart))
-}
-
-// unheralded reports whether a batch that a replica acknowledges stands in a log
-// without anything that was acknowledged to its lane before.
-func (r *replica) unheralded(l *lane, q *kmsg.ProduceResponseTopicPartition) bool {
-	return q.ErrorCode == protocol.CodeNone && r != nil && r.state != nil && r.state.View != nil && int64(r.state.LogStart) >= l.end
-}
-
-// overtaken reports whether the first batch of a lane was overtaken by one that its
-// leader could not tell from a producer's first: the first was refused, as it may be
-// for want of replicas, and the other, which was sent at once, was not.
-func (l *lane) overtaken() bool {
-	return len(l.batches) > 0 && !l.batches[0].settled && slices.ContainsFunc(l.batches[1:], func(b *batch) bool { return b.unheralded })
 }
 
 // without reports whether one of some records is not in a replica's files from an
@@ -368,7 +362,6 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 	switch q.ErrorCode {
 	case protocol.CodeNone, protocol.CodeDuplicateSequenceNumber:
 		l.known, l.passed, l.retaken = true, nil, b.retaken
-		l.end = max(l.end, q.BaseOffset+int64(len(b.recs)))
 		l.took(by)
 		p.settle(l, b)
 	case protocol.CodeOutOfOrderSequenceNumber:
@@ -389,7 +382,6 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 			// It may have been there, and another behind it.
 		case b.lacking: // one before it, which was not acknowledged either
 		case l.retaken: // and one that was acknowledged before that is not sent again
-		case l.overtaken():
 		case part != nil && !part.lost && !w.anyHit(part) && (p.acks == -1 || l.era == w.era && l.whole(by)):
 			w.fail(7, "%v: producer %d epoch %d sequence %d is out of order, and nothing was lost", part.tp, p.pid, p.epoch, b.seq)
 		}

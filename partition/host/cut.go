@@ -159,14 +159,13 @@ type cutDoneMsg struct{}
 func (*cutDoneMsg) handle(*Hosted, model.Now, *loop.Outbox) {}
 
 // blocked says whether msg has to wait for the running cut. One that is done is
-// taken into account first. Taking the log away doesn't wait for one that has
-// not begun: it is not done then.
+// taken into account first. Taking the log away waits for none that has not begun, which
+// is not done then, nor behind others, each of which may begin another.
 func (h *Hosted) blocked(now model.Now, msg message, out *loop.Outbox) bool {
-	j := h.cut
-	if j == nil {
+	if h.cut == nil {
 		return false
 	}
-	if j.state.Load() == cutDone {
+	if j := h.cut; j.state.Load() == cutDone {
 		h.cut = nil
 		h.busySince.Store(0)
 		h.resumed()
@@ -175,17 +174,16 @@ func (h *Hosted) blocked(now model.Now, msg message, out *loop.Outbox) bool {
 		h.serveRide()
 		h.publish(out)
 		h.reclaim()
-		return len(h.parked) > 0 || h.cut != nil
 	}
 	switch msg.(type) {
 	case *takeDownMsg, *offlineMsg:
-		if j.state.CompareAndSwap(cutWaiting, cutCancelled) {
+		if h.cut != nil && h.cut.state.CompareAndSwap(cutWaiting, cutCancelled) {
 			h.cut = nil
 			h.busySince.Store(0)
-			return false
 		}
+		return h.cut != nil
 	}
-	return true
+	return len(h.parked) > 0 || h.cut != nil
 }
 
 // completed is what a job has written; what had to wait for it is written now.
