@@ -237,8 +237,13 @@ func (r *replica) emptied() {
 
 // refilled is told that a replica that was offline is filled anew in the same life.
 // If it has no seat it may take one like any other: its broker need not register
-// again first, as nothing is lost that counted.
+// again first, as nothing is lost that counted. Nothing is lost at all of one that
+// could not even be made until now.
 func (r *replica) refilled() {
+	if r.end == 0 && !r.lossy && !r.tainted {
+		r.hurt, r.frozen = false, 0
+		return
+	}
 	r.emptied()
 	reg := r.m.world.registration(r.part)
 	seated := reg != nil && (reg.InISR(r.m.id) || reg.InELR(r.m.id))
