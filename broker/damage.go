@@ -27,6 +27,13 @@ type damageReporter struct {
 	pending atomic.Bool // trouble has told of itself and was not looked at yet
 }
 
+// damageTold is a report, and the partition epochs that its replicas were told of in:
+// by the time of the answer the metadata may have gone on.
+type damageTold struct {
+	controller.DamageReport
+	at []model.PartitionEpoch
+}
+
 // trouble is told that a partition went offline or does not get on: the controller
 // hears of it with a heartbeat that is sent at once. It may be called from
 // anywhere but a loop.
@@ -38,8 +45,9 @@ func (m *membership) trouble() {
 
 // due returns the report that is due under a registration, nil if there is none.
 // A replica that the metadata counts on is reported until the controller has
-// taken it out, a stalled one in each epoch that it leads.
-func (d *damageReporter) due(epoch model.BrokerEpoch) *controller.DamageReport {
+// taken it out, or has begun a leader epoch in which nothing that it has asked for is
+// heard, a stalled one in each epoch that it leads.
+func (d *damageReporter) due(epoch model.BrokerEpoch) *damageTold {
 	d.pending.Store(false)
 	if d.epoch != epoch {
 		d.epoch, d.told, d.stalled = epoch, nil, nil
@@ -48,14 +56,19 @@ func (d *damageReporter) due(epoch model.BrokerEpoch) *controller.DamageReport {
 	if len(img.Brokers()) < 2 {
 		return nil // nobody else has a replica
 	}
-	self, r := d.b.config.NodeID, controller.DamageReport{Broker: d.b.config.NodeID, Epoch: epoch}
+	self, r := d.b.config.NodeID, &damageTold{DamageReport: controller.DamageReport{Broker: d.b.config.NodeID, Epoch: epoch}}
 	for _, f := range d.b.replicas.FailedReplicas() {
 		p := img.PartitionByID(f.ID)
-		if p == nil || len(p.Replicas) < 2 || !p.InISR(self) && !p.InELR(self) {
+		if p == nil || len(p.Replicas) < 2 || !p.HasReplica(self) {
+			continue
+		}
+		// One that nobody counts on waits for a later epoch to be filled anew.
+		waits := p.Leader != model.NoLeader && p.Leader != self && f.Heard >= p.LeaderEpoch
+		if !p.InISR(self) && !p.InELR(self) && !waits {
 			continue
 		}
 		if at, ok := d.told[f.ID]; !ok || at != p.PartitionEpoch {
-			r.Replicas = append(r.Replicas, f.ID)
+			r.Replicas, r.at = append(r.Replicas, f.ID), append(r.at, p.PartitionEpoch)
 			if f.Readable != model.NoOffset {
 				r.Remnants = append(r.Remnants, controller.ReplicaEnd{TopicIDPartition: f.ID, End: metadata.RemnantEnd(f.Readable)})
 			}
@@ -69,7 +82,7 @@ func (d *damageReporter) due(epoch model.BrokerEpoch) *controller.DamageReport {
 	if len(r.Replicas)+len(r.Stalled) == 0 {
 		return nil
 	}
-	return &r
+	return r
 }
 
 // givesUp says whether a stalled partition is led here though another could, in an
@@ -80,7 +93,7 @@ func (d *damageReporter) givesUp(id model.TopicIDPartition, p *metadata.Partitio
 }
 
 // accepted notes what a report held.
-func (d *damageReporter) accepted(r *controller.DamageReport) {
+func (d *damageReporter) accepted(r *damageTold) {
 	if d.epoch != r.Epoch {
 		return
 	}
@@ -88,10 +101,8 @@ func (d *damageReporter) accepted(r *controller.DamageReport) {
 		d.told = make(map[model.TopicIDPartition]model.PartitionEpoch)
 		d.stalled = make(map[model.TopicIDPartition]model.LeaderEpoch)
 	}
-	for _, id := range r.Replicas {
-		if p := d.b.quorum.Image().PartitionByID(id); p != nil {
-			d.told[id] = p.PartitionEpoch
-		}
+	for i, id := range r.Replicas {
+		d.told[id] = r.at[i]
 	}
 	for _, id := range r.Stalled {
 		if p := d.b.quorum.Image().PartitionByID(id); p != nil && p.Leader == d.b.config.NodeID {
@@ -103,7 +114,7 @@ func (d *damageReporter) accepted(r *controller.DamageReport) {
 // damageRequest sends a report after the loop was released.
 type damageRequest struct {
 	m *membership
-	r *controller.DamageReport
+	r *damageTold
 }
 
 // Deliver implements loop.Delivery.
@@ -111,7 +122,7 @@ func (d *damageRequest) Deliver(model.Now) {
 	d.m.b.logger.Warn("partitions that can't be served are reported to the controller",
 		zap.Int("quarantined", len(d.r.Replicas)), zap.Int("stalled", len(d.r.Stalled)))
 	patience := time.Duration(d.m.interval)
-	d.m.b.controller.submit(controller.Command{Damage: d.r}, patience, completion(func(_ kmsg.Response, _ model.OffsetAndEpoch, err error) {
+	d.m.b.controller.submit(controller.Command{Damage: &d.r.DamageReport}, patience, completion(func(_ kmsg.Response, _ model.OffsetAndEpoch, err error) {
 		if err == nil {
 			d.m.box.Post(memberMsg{reported: d.r})
 		}

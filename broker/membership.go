@@ -57,7 +57,7 @@ type memberMsg struct {
 	registered *kmsg.BrokerRegistrationResponse
 	inForce    bool // the image with the registration is
 	beat       *kmsg.BrokerHeartbeatResponse
-	reported   *controller.DamageReport
+	reported   *damageTold
 	failed     error
 	hurry      bool // the next heartbeat is due now
 	leave      func()

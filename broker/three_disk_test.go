@@ -104,16 +104,17 @@ func TestQuarantinedLeaderIsReplaced(t *testing.T) {
 	fault.Off()
 }
 
-// strikes fails one write of a partition's segment each time that it is armed.
+// strikes fails so many writes of a partition's segment as there are left.
 type strikes struct {
-	dir   string
-	armed atomic.Bool
+	dir  string
+	left atomic.Int32
 }
 
 func (*strikes) String() string { return "(strikes)" }
 
 func (s *strikes) Decide(op faultfs.Op) *faultfs.Fault {
-	if op.Kind == faultfs.OpWrite && filepath.Dir(op.Path) == s.dir && filepath.Ext(op.Path) == ".log" && s.armed.CompareAndSwap(true, false) {
+	if op.Kind == faultfs.OpWrite && filepath.Dir(op.Path) == s.dir && filepath.Ext(op.Path) == ".log" && s.left.Load() > 0 {
+		s.left.Add(-1)
 		return faultfs.EIO()
 	}
 	return nil
@@ -133,10 +134,34 @@ func TestQuarantinedTwice(t *testing.T) {
 	}
 	for n := range 2 {
 		eventually(t, "all are in sync", members(3))
-		fault.armed.Store(true)
+		fault.left.Store(1)
 		c.produce(cl, "orders", 10*n, 10)
 		eventually(t, "the one that failed is out", members(2))
 	}
+	// It is to be filled anew in a minute. Nobody waits for it until the lag time is over.
+	began := time.Now()
+	c.produce(c.client(), "orders", 20, 10)
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("what the members have was acknowledged after %v", took)
+	}
+}
+
+// TestQuarantinedWhileFilledAnew: a replica that fails while it is filled anew, and is no
+// member, is told of too: it is filled anew again only in a later leader epoch.
+func TestQuarantinedWhileFilledAnew(t *testing.T) {
+	c := newThree(t, "broker.heartbeat.interval.ms=500")
+	fault := &strikes{dir: filepath.Join(c.dir, "2", "orders-0")}
+	c.restartOn(2, fault)
+	c.createAt(1, "orders", 1, 2, 3)
+	cl := c.client()
+	c.produce(cl, "orders", 0, 10)
+	first := c.partition(1, "orders").LeaderEpoch
+	fault.left.Store(2)
+	c.produce(cl, "orders", 10, 10)
+	eventually(t, "each failure costs a leader epoch", func() bool {
+		p := c.partition(1, "orders")
+		return p.Leader == 1 && p.LeaderEpoch >= first+2 && len(p.ISR) == 2 && fault.left.Load() == 0
+	})
 }
 
 func TestRecordsAreDeletedEverywhere(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -338,7 +339,10 @@ func (c *Controller) refusing(view *metadata.Image, hints []FenceHint) (gone []*
 }
 
 // damage returns the units that take quarantined replicas out of leadership,
-// ISR and ELR, and note that there is nothing to be had from them.
+// ISR and ELR, and note that there is nothing to be had from them. Each costs a
+// leader epoch: the broker lives on and may fill the replica anew, and what the old
+// log has asked its leader for, if it arrives only then, would pass for the new one's
+// progress. In the new epoch the leader waits for the members alone.
 func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.Record {
 	b := view.Broker(d.Broker)
 	if b == nil || b.Epoch != d.Epoch {
@@ -356,6 +360,9 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 			// The leader's wish to take it in may be under way: it is for an older epoch now.
 			r := metadata.NewPartitionChange(tp.TopicID, tp.Partition)
 			r.ISR = p.ISR
+			if p.Leader != model.NoLeader && !mutant.On("ctl-damage-keeps-epoch") {
+				r.Leader = p.Leader
+			}
 			units = append(units, []metadata.Record{r, end})
 			continue
 		}
@@ -364,7 +371,11 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 		if len(p.ISR)+len(p.ELR) == 1 {
 			ch.passed = p.LastKnown // it lives
 		}
-		switch r := ch.build(); {
+		r := ch.build()
+		if r != nil && r.Leader == metadata.NoLeaderChange && p.Leader != model.NoLeader && !mutant.On("ctl-damage-keeps-epoch") {
+			r.Leader = p.Leader
+		}
+		switch {
 		case r != nil && r.Leader == model.NoLeader && p.Leader == b.ID && len(p.ISR)+len(p.ELR) == 1 && metadata.IsRemnant(end.End):
 			// Nobody has a better copy: it goes on, to serve what can be read.
 			units = append(units, []metadata.Record{end})

@@ -19,6 +19,7 @@ func stories() map[string]func(t *testing.T) error {
 		"ctl-power-keeps-seat":    storyFollowerLosesPower,
 		"ctl-no-epoch-bump":       storyFastRegistration,
 		"ctl-damaged-elected":     storyDamagedMember,
+		"ctl-damage-keeps-epoch":  storyFailedReplica,
 		"ctl-alter-no-cas":        storyStaleProposal,
 		"ctl-isr-any-incarnation": storyLateJoin,
 		"ctl-unclean-silently":    storyLastMemberAway,
@@ -246,6 +247,34 @@ func storyDamagedMember(t *testing.T) error {
 	req.Version, req.ElectionType = 2, wantUnclean
 	w.do(req)
 	return wantState(w.partition(), 2, ids(2), nil)
+}
+
+// storyFailedReplica: 2 failed, was taken out, and may be filled anew while its
+// broker runs. In the leader epoch that its old log has fetched in it is not taken in
+// again, whether or not it was a member when it failed.
+func storyFailedReplica(t *testing.T) error {
+	w := newWorld(t, 1)
+	w.join(1, 2)
+	w.topic(2, 1)
+	for _, member := range []bool{true, false} {
+		heard := w.partition().LeaderEpoch
+		tp := model.TopicIDPartition{TopicID: w.c.Image().Topic("t").ID}
+		w.commit(w.c.Handle(w.now, w.c.Image(), Command{Damage: &DamageReport{
+			Broker: 2, Epoch: model.BrokerEpoch(w.heartbeatRequest(2).BrokerEpoch), Replicas: []model.TopicIDPartition{tp},
+		}}))
+		late := w.propose(1, 2)
+		late.Topics[0].Partitions[0].LeaderEpoch = int32(heard)
+		if code := w.send(late); code != codeFencedLeaderEpoch {
+			return fmt.Errorf("a member before: %v; the proposal of the old epoch: code %d, %s", member, code, w.partition())
+		}
+		if err := wantState(w.partition(), 1, ids(1), nil); err != nil {
+			return err
+		}
+	}
+	if code := w.send(w.propose(1, 2)); code != codeNone {
+		return fmt.Errorf("the proposal of the new epoch: code %d", code)
+	}
+	return wantState(w.partition(), 1, ids(1, 2), nil)
 }
 
 // storyStaleProposal: the leader wanted 2 in; then the controller fenced it, and

@@ -73,6 +73,9 @@ type Failed struct {
 	Reason    string
 	// Readable is below which offset it can still be read, model.NoOffset if it can't.
 	Readable model.Offset
+	// Heard is the last leader epoch in which it may have fetched, if it is to be filled
+	// anew: that waits for a later one. model.NoEpoch if nothing has to be waited for.
+	Heard model.LeaderEpoch
 	// Serves: it is read, since nobody else has a better copy. What follows is valid
 	// then.
 	Serves bool
@@ -89,7 +92,10 @@ func (m *ReplicaManager) FailedReplicas() []Failed {
 		if s.Role != partition.Offline || s.Code != partition.CodeStorageError || h.looking.Load() && h.alone.Load() {
 			continue // where it is the last one, it is told what is left of it
 		}
-		f := Failed{ID: h.id, Partition: h.tp, Reason: s.Reason, Readable: model.NoOffset}
+		f := Failed{ID: h.id, Partition: h.tp, Reason: s.Reason, Readable: model.NoOffset, Heard: model.NoEpoch}
+		if h.spoilt() {
+			f.Heard = model.LeaderEpoch(h.heard.Load())
+		}
 		if r := h.remnant.Load(); r != nil {
 			f.Readable = r.View.End()
 		}

@@ -30,6 +30,9 @@ type Hosted struct {
 	// lastOnline is the State before the log was lost, nil while it isn't.
 	lastOnline atomic.Pointer[State]
 	unanswered unanswered
+	// heard is the last leader epoch in which the log, lost now, may have fetched;
+	// model.NoEpoch if this process has not had it.
+	heard atomic.Int32
 	// damage is what takes the partition offline, nil if it isn't damage. remnant is
 	// what can be read below it, nil while nobody knows.
 	damage  atomic.Pointer[log.CorruptionError]
@@ -85,6 +88,7 @@ type Hosted struct {
 func newHosted(m *ReplicaManager, id model.TopicIDPartition, tp model.TopicPartition) *Hosted {
 	h := &Hosted{m: m, id: id, tp: tp, standingStale: true}
 	h.work.h = h
+	h.heard.Store(int32(model.NoEpoch))
 	h.box = loop.NewBox[message](h, hostedRuntime{m.deps.RT, h})
 	return h
 }
@@ -330,6 +334,7 @@ func (h *Hosted) goOffline(now model.Now, code Code, reason string, out *loop.Ou
 	if h.plog != nil {
 		h.reason = reason
 		h.lastOnline.Store(h.state.Load())
+		h.heard.Store(int32(h.core.Mark().LeaderEpoch))
 	}
 	h.unled()
 	plog := h.plog

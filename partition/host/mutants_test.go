@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/partition"
 )
@@ -79,5 +80,16 @@ func TestMutantScrubUnheard(t *testing.T) {
 		n.rot(secondSegment+".log", 65, 2)
 		n.scrub()
 		return h.State().Role == partition.Leader // of what is damaged
+	})
+}
+
+func TestMutantRefillInTheSameEpoch(t *testing.T) {
+	kill(t, "host-refill-in-the-same-epoch", func() bool {
+		p := damagedFollower(t)
+		c := metadata.NewPartitionChange(topicID("t"), 0)
+		c.ISR = []model.BrokerID{1}
+		p.apply(c)
+		p.wait(3000)
+		return p.hosted(2).State().Role == partition.Follower // what the old log asked for would count for it
 	})
 }

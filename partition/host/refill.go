@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark/tidemark/controller/metadata"
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/mutant"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/receipt"
@@ -77,9 +78,15 @@ func (m *ReplicaManager) given(reg *metadata.PartitionRegistration) bool {
 	return reg.Leader != model.NoLeader && reg.Leader != self && !reg.InISR(self) && !reg.InELR(self)
 }
 
-// mayRefill says whether it is time for a spoilt replica to be filled anew.
+// mayRefill says whether it is time for a spoilt replica to be filled anew. What the
+// old log has asked its leader for may arrive late: it counts for nothing in a later
+// leader epoch, and until then the new one could be taken into the in-sync set for it,
+// and be elected, with nothing in it.
 func (m *ReplicaManager) mayRefill(h *Hosted, reg *metadata.PartitionRegistration) bool {
 	try := m.refills[h.id]
+	if model.LeaderEpoch(h.heard.Load()) >= reg.LeaderEpoch && !mutant.On("host-refill-in-the-same-epoch") {
+		return false
+	}
 	return m.given(reg) && h.dir.Online() && !h.dir.behind && !h.closing.Load() &&
 		(try.wait == 0 || m.deps.RT.Now().Mono-try.at >= try.wait)
 }

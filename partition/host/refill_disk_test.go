@@ -205,12 +205,16 @@ func TestBadSectorHeals(t *testing.T) {
 }
 
 // aging lets minutes pass, and returns how often a directory was set aside and a new one
-// made meanwhile.
+// made meanwhile. A replica that fails again is given a new leader epoch, as by the
+// controller.
 func (p *pair) aging(calls *faultfs.Counter, minutes int) int64 {
 	before := calls.Count()
 	for range minutes * 30 {
 		p.nodes[0].rt.advance(2000)
 		p.settle()
+		if f := p.nodes[1].m.FailedReplicas(); len(f) == 1 && f[0].Heard >= p.hosted(1).State().LeaderEpoch {
+			p.elect(1, 1)
+		}
 	}
 	return calls.Count() - before
 }

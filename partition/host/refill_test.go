@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemark/tidemark/controller/metadata"
+	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/internal/vfs"
 	"github.com/tidemark/tidemark/internal/vfs/faultfs"
 	"github.com/tidemark/tidemark/internal/vfs/memfs"
@@ -259,4 +261,27 @@ func (d *dieFrom) Decide(op faultfs.Op) *faultfs.Fault {
 		return faultfs.EIO()
 	}
 	return nil
+}
+
+// What a replica has asked its leader for before it failed may arrive late, and in the
+// same leader epoch it would count for the new log: that is begun in a later one.
+func TestFilledAnewInALaterEpoch(t *testing.T) {
+	p := damagedFollower(t)
+	n := p.nodes[1]
+	if f := n.m.FailedReplicas(); len(f) != 1 || f[0].Heard != 0 {
+		t.Fatalf("%+v", f)
+	}
+	c := metadata.NewPartitionChange(topicID("t"), 0)
+	c.ISR = []model.BrokerID{1}
+	p.apply(c)
+	p.wait(3000)
+	if s := p.hosted(2).State(); s.Role != partition.Offline || len(leftAside(n)) != 0 {
+		t.Fatalf("in the epoch of the old log: %+v, %v", s.Mark, leftAside(n))
+	}
+	p.elect(1, 1)
+	p.wait(3000)
+	p.same()
+	if s := p.hosted(2).State(); s.Role != partition.Follower || s.LogEnd != 7 {
+		t.Fatalf("%+v: %s", s.Mark, s.Reason)
+	}
 }
