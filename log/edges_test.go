@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tidemark/tidemark/internal/model"
+	"github.com/tidemark/tidemark/internal/vfs/faultfs"
+	"github.com/tidemark/tidemark/internal/vfs/memfs"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/logtest"
 	"github.com/tidemark/tidemark/protocol/record"
@@ -31,12 +33,14 @@ func TestEdgesOfSealedSegments(t *testing.T) {
 		base model.Offset
 		do   func(b []byte, at []int)
 	}{
-		"the epoch of the last batch is raised":        {8, func(b []byte, at []int) { b[at[len(at)-1]+13] = 1 }},
-		"the epoch of the first batch is lowered":      {16, func(b []byte, at []int) { b[at[0]+15] = 0 }},
-		"the last batch reaches into the next segment": {8, func(b []byte, at []int) { raise(b, at[len(at)-1], 1) }},
-		"the last batch repeats offsets":               {8, func(b []byte, at []int) { raise(b, at[len(at)-1], ^uint64(2)) }},
-		"the offset of the log's last batch is raised": {24, func(b []byte, at []int) { raise(b, at[len(at)-1], 512) }},
-		"the log's last batch is another":              {24, func(b []byte, at []int) { copy(b[at[len(at)-1]:], b[at[0]:at[1]]) }},
+		"the epoch of the last batch is raised":          {8, func(b []byte, at []int) { b[at[len(at)-1]+13] = 1 }},
+		"the epoch of the first batch is lowered":        {16, func(b []byte, at []int) { b[at[0]+15] = 0 }},
+		"the epoch of the last batch is the next one's":  {8, func(b []byte, at []int) { b[at[len(at)-1]+15] = 2 }},
+		"the epoch of the first batch is the last one's": {16, func(b []byte, at []int) { b[at[0]+15] = 1 }},
+		"the last batch reaches into the next segment":   {8, func(b []byte, at []int) { raise(b, at[len(at)-1], 1) }},
+		"the last batch repeats offsets":                 {8, func(b []byte, at []int) { raise(b, at[len(at)-1], ^uint64(2)) }},
+		"the offset of the log's last batch is raised":   {24, func(b []byte, at []int) { raise(b, at[len(at)-1], 512) }},
+		"the log's last batch is another":                {24, func(b []byte, at []int) { copy(b[at[len(at)-1]:], b[at[0]:at[1]]) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := segmented(t)
@@ -120,6 +124,63 @@ func TestLastSegmentIsShorterThanAtTheStop(t *testing.T) {
 	m.Truncate(31)
 	r.start(log.StopPower, 25)
 	r.check(m)
+}
+
+// An orderly stop whose last sync failed, and the power that went with it, leave a seal
+// that knows of more than there is. What comes later is not held against it, not even if
+// the process that notices is killed at any of its calls.
+func TestSealOfAStopThatFailed(t *testing.T) {
+	for name, lost := range map[string]struct { // order-free
+		durable model.Offset
+		lose    func(b []byte, at []int) []byte
+	}{
+		"a batch":                {31, func(b []byte, at []int) []byte { return b[:at[6]] }},
+		"two batches":            {29, func(b []byte, at []int) []byte { return b[:at[5]] }},
+		"one of several unsaved": {27, func(b []byte, at []int) []byte { return b[:at[5]] }},
+		"all":                    {24, func([]byte, []int) []byte { return nil }},
+		"the right offset":       {24, func(b []byte, at []int) []byte { b[at[6]+6] ^= 1; return b }},
+	} {
+		first, _ := segmented(t)
+		first.must(first.l.Close(true))
+		first.o.Config.SegmentBytes = 1 << 20 // it is written on
+		b := bytes.Clone(first.read(first.file(24, ".log")))
+		first.rewrite(first.file(24, ".log"), lost.lose(b, places(b)))
+		var forks []*memfs.FS
+		first.fs = faultfs.Wrap(first.mem, faultfs.When(faultfs.Mutations(), faultfs.Stall(func(faultfs.Op) { forks = append(forks, first.mem.Fork()) })))
+		first.start(log.StopPower, lost.durable)
+		end := first.l.LogEnd()
+		if len(forks) < 4 {
+			t.Fatalf("%s: only %d calls", name, len(forks))
+		}
+		for k, fork := range append(forks, first.mem) {
+			r := &rig{TB: t, mem: fork, fs: fork, o: first.o}
+			open := func(after string, stop log.Stop, rp model.Offset) {
+				t.Helper()
+				if _, err := r.open(stop, rp); err != nil || r.l.LogEnd() != end {
+					t.Fatalf("%s is lost, killed at call %d of %d, %s: %v", name, k, len(forks), after, err)
+				}
+			}
+			r.kill()
+			stop := log.StopPower // as long as no process has opened it
+			if k == len(forks) {
+				stop = log.StopProcess
+			}
+			open("at once", stop, lost.durable)
+			r.kill()
+			open("killed again", log.StopProcess, lost.durable)
+			// What is written next takes fewer bytes for more records.
+			r.append(logtest.Batch(logtest.Spec{Base: end, Epoch: 3, Records: 4}))
+			end += 4
+			r.flush()
+			rp := r.l.RecoveryPoint()
+			r.mem = r.mem.CrashClone(memfs.Crash{})
+			r.fs = r.mem
+			open("written on, without power", log.StopPower, rp)
+			r.kill()
+			open("written on, killed", log.StopProcess, rp)
+			end -= 4
+		}
+	}
 }
 
 // A recovery point is where a batch ends. In a log without gaps a batch that begins

@@ -111,8 +111,12 @@ func (ld *loader) settleEpochs(from int) error {
 	} else {
 		ld.report.Rebuilt = append(ld.report.Rebuilt, checkpoint.EpochFile)
 		if from > 0 {
-			var err error
-			if c, err = ld.rebuildEpochs(ld.viewOf(from)); err != nil {
+			v := ld.viewOf(from)
+			err := ld.fileIsWrongWhere(v, from)
+			if err == nil {
+				c, err = ld.rebuildEpochs(v)
+			}
+			if err != nil {
 				return fmt.Errorf("rebuild epochs: %w", err)
 			}
 		}
@@ -293,6 +297,9 @@ func (ld *loader) keepSegments() (renew bool, err error) {
 			s.file.setDirty() // a killed process may not have synced it
 		}
 		if i == ld.last && !longer && !s.hadFinalSeal {
+			if err := ld.dropStaleSeal(s); err != nil {
+				return false, err
+			}
 			l.startTip(ld.o.Now, s.segment)
 			created, jitter := l.tip.created, l.tip.jitter
 			l.tip = ld.tip
@@ -318,6 +325,31 @@ func (ld *loader) keepSegments() (renew bool, err error) {
 		l.segments = append(l.segments, s.segment)
 	}
 	return true, nil
+}
+
+// dropStaleSeal removes what stands beside the segment that is going to be written on if
+// the seal knows of another end: power has taken bytes that were there when an orderly
+// stop, which failed, wrote it. A later start would miss them: one after a kill, or with
+// the recovery point further on, where other bytes stand. The next flush makes that last
+// (see unsealed), before the recovery point moves.
+func (ld *loader) dropStaleSeal(s *foundSegment) error {
+	se := s.seal
+	if se == nil || se.size < s.size || se.size == s.size && se.next == ld.end {
+		return nil
+	}
+	for _, name := range s.sideFiles() {
+		if err := removeIfThere(ld.l.fs, name); err != nil {
+			return err
+		}
+	}
+	s.seal = nil
+	return nil
+}
+
+// unsealed reports whether the last segment has no seal after a stop out of order. There
+// may have been one, removed a moment ago or by a process that was killed then.
+func (ld *loader) unsealed() bool {
+	return ld.o.Stop != StopClean && len(ld.found) > 0 && ld.found[ld.last].seal == nil
 }
 
 // storeRebuilt stores the indexes of a sealed segment if they were made anew. The
@@ -371,7 +403,8 @@ func (ld *loader) finish() error {
 	// A killed process may have died between a rename and its sync: a flush that
 	// moves the recovery point makes the names durable too. This holds where power is
 	// said to have failed as well: who can't tell says that of a kill.
-	l.flush.dir = l.flush.dir || l.recoveryPoint < l.logEnd
+	// Nor may the name of a seal that was removed come back.
+	l.flush.dir = l.flush.dir || l.recoveryPoint < l.logEnd || ld.unsealed()
 	ld.noteUnchanged()
 	return nil
 }
@@ -463,31 +496,4 @@ func (ld *loader) belowStart() error {
 	ld.found = nil
 	l.producers = producer.New()
 	return ld.startEmpty()
-}
-
-// rebuildEpochs is used where the epoch file can't be believed: every batch of v
-// says its own. A fall from one to the next is damage: no checksum covers an epoch,
-// and which of the two was changed can't be told. Without that the replica would
-// hold others to a history that never was.
-func (ld *loader) rebuildEpochs(v *View) (*epoch.Cache, error) {
-	c := &epoch.Cache{}
-	last, fallen := model.NoEpoch, model.NoOffset
-	err := v.Batches(v.start, nil, func(b record.Batch) error {
-		if e := b.LeaderEpoch(); e >= 0 && e < last {
-			fallen = b.BaseOffset()
-			return fmt.Errorf("batch [%d, %d] of epoch %d after epoch %d", fallen, b.LastOffset(), e, last)
-		}
-		last = max(last, b.LeaderEpoch())
-		c.Assign(b.LeaderEpoch(), b.BaseOffset())
-		return nil
-	})
-	if fallen < 0 {
-		return c, err
-	}
-	i := v.segmentFor(fallen)
-	pos, lerr := v.cutPosition(i, fallen)
-	if lerr != nil {
-		return nil, lerr
-	}
-	return nil, ld.damage(i, pos, fallen, err)
 }

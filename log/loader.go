@@ -426,8 +426,13 @@ func (ld *loader) damage(i int, pos int64, o model.Offset, err error) error {
 	s := ld.found[i]
 	return &CorruptionError{
 		Dir: ld.o.Dir, Segment: s.base, Pos: pos, Offset: o, Err: err,
-		BelowRecoveryPoint: ld.o.Stop == StopClean || o < ld.o.RecoveryPoint,
+		BelowRecoveryPoint: ld.isBelow(o),
 	}
+}
+
+// isBelow reports whether what stands at an offset was once durable.
+func (ld *loader) isBelow(o model.Offset) bool {
+	return ld.o.Stop == StopClean || o < ld.o.RecoveryPoint
 }
 
 var errHole = errors.New("a segment is missing")

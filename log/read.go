@@ -361,11 +361,12 @@ func (v *View) segmentBatches(i int, from model.Offset, buf []byte, fn func(b re
 			return err
 		}
 	}
+	at := max(from, v.segments[i].base)
 	sc := scanner{f: f, limit: limit, buf: buf}
 	for {
 		b, err := sc.next(pos)
 		if err != nil {
-			return v.damaged(i, pos, from, err)
+			return v.damaged(i, pos, at, err)
 		}
 		if b == nil {
 			return nil
@@ -373,6 +374,7 @@ func (v *View) segmentBatches(i int, from model.Offset, buf []byte, fn func(b re
 		if err := fn(b); err != nil {
 			return err
 		}
+		at = b.NextOffset()
 		pos += int64(len(b))
 	}
 }

@@ -86,6 +86,29 @@ func (ld *loader) remnant(damage *CorruptionError, epochs *epoch.Cache) (*Remnan
 		return nil, err
 	}
 	ld.credible = ld.credible || ld.fileAgrees(min(ld.scanFrom(), len(ld.found)))
+	for {
+		r, err := ld.remnantBelow(i, damage)
+		var lower *CorruptionError
+		if !errors.As(err, &lower) || !lower.before(damage) {
+			return r, err
+		}
+		// As for Open, the first that is wrong counts.
+		lower.BelowRecoveryPoint = ld.isBelow(lower.Offset)
+		for damage = lower; i > 0 && ld.found[i].base > damage.Segment; {
+			i--
+		}
+	}
+}
+
+// before reports whether c lies in front of other, in the same log.
+func (c *CorruptionError) before(other *CorruptionError) bool {
+	return c.Segment < other.Segment || c.Segment == other.Segment && c.Pos < other.Pos
+}
+
+// remnantBelow is remnant once it is known that the damage is in segment i. The batches
+// in front of it may turn out to be damaged too, as may what the epochs or the
+// transactions have to be made of; then the error is a *CorruptionError.
+func (ld *loader) remnantBelow(i int, damage *CorruptionError) (*Remnant, error) {
 	t, end, err := ld.soundTip(i, damage)
 	// Where nothing of a segment is left the batch that it contradicts, or that lacks
 	// one to confirm it, is in the segment before.
@@ -119,6 +142,7 @@ func (ld *loader) remnant(damage *CorruptionError, epochs *epoch.Cache) (*Remnan
 		r.Bytes += s.length
 		if k > i {
 			s.file.close()
+			s.file.cache.dropIndex(s.segment)
 		}
 	}
 	r.View, r.files = v, v.segments
@@ -215,6 +239,9 @@ func (ld *loader) soundView(i int, t *tip, start, end model.Offset) *View {
 		v.segments = append(v.segments, s.segment)
 	}
 	s := ld.found[i]
+	if t.size == s.size {
+		v.tail.heads = s.headSum() // nothing of it is lost
+	}
 	v.segments = append(v.segments, &segment{base: s.base, file: s.file, interval: s.interval})
 	return v
 }
@@ -266,11 +293,17 @@ func (ld *loader) soundEpochs(i int, v *View) (*epoch.Cache, error) {
 	for _, s := range ld.found[:i] {
 		agrees = agrees && ld.fileSays(s.first) && ld.fileSays(s.lastBatch)
 	}
+	if err := ld.fileIsWrongWhere(v, i); err != nil {
+		return nil, err
+	}
 	if agrees {
 		err := v.segmentBatches(i, v.segments[i].base, grow(make([]byte, record.HeaderSize), v.tail.size), func(b record.Batch) error {
 			agrees = agrees && ld.fileSays(batchFacts{base: b.BaseOffset(), last: b.LastOffset(), epoch: b.LeaderEpoch(), some: true})
 			return nil
 		})
+		if err == nil && !agrees && v.tail.heads.known {
+			err = ld.fileIsWrong(v, i)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -280,11 +313,10 @@ func (ld *loader) soundEpochs(i int, v *View) (*epoch.Cache, error) {
 		c.TruncateFromStart(v.start)
 		return c, nil
 	}
-	c := &epoch.Cache{}
-	if err := v.Batches(v.start, nil, func(b record.Batch) error {
-		c.Assign(b.LeaderEpoch(), b.BaseOffset())
-		return nil
-	}); err != nil {
+	// The file may be right and a batch another: then their epochs fall somewhere, and
+	// what was made of them would say the wrong thing of all that lies before.
+	c, err := ld.rebuildEpochs(v)
+	if err != nil {
 		return nil, fmt.Errorf("epochs below the damage: %w", err)
 	}
 	c.TruncateFromStart(v.start)

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"testing"
 
 	"github.com/tidemark/tidemark/internal/model"
 	"github.com/tidemark/tidemark/log"
 	"github.com/tidemark/tidemark/log/checkpoint"
+	"github.com/tidemark/tidemark/log/epoch"
 	"github.com/tidemark/tidemark/log/logtest"
 	"github.com/tidemark/tidemark/protocol/record"
 )
@@ -198,6 +200,81 @@ func TestRemnantEpochs(t *testing.T) {
 		}
 		if got := rem.Epochs().LatestEpoch(); got != want {
 			t.Errorf("file kept %v: the latest epoch is %d, want %d", keep, got, want)
+		}
+	}
+}
+
+// A leader epoch that a disk has changed in front of the damage that is known, where it
+// contradicts the epoch file, makes nothing wrong of what lies before: the remnant ends
+// there, and where batches can't be told apart below that, there.
+func TestRemnantOfAWrongEpoch(t *testing.T) {
+	for _, stop := range []log.Stop{log.StopClean, log.StopPower} {
+		for _, seg := range []model.Offset{0, 8, 16} {
+			for _, batch := range []int{0, 6} { // no other is compared with the file
+				for _, value := range []byte{0, 1, 2, 3, 130} {
+					for _, torn := range []bool{false, true} {
+						r, m := segmented(t)
+						r.must(r.l.Close(true))
+						name := fmt.Sprintf("%s, batch %d of segment %d is of epoch %d, length lost below: %v", stop, batch, seg, value, torn)
+						// Known is what the start comes to first.
+						r.overwrite(r.file(24, ".log"), flip(r.read(r.file(24, ".log")), 8))
+						b := r.read(r.file(seg, ".log"))
+						at := places(b)[batch]
+						if b[at+15] == value {
+							continue
+						}
+						b[at+15] = value
+						r.overwrite(r.file(seg, ".log"), b)
+						most := seg + model.Offset(batch)
+						if batch == 6 {
+							most++ // the batch before has two records
+						}
+						least := max(0, most-2)
+						if torn {
+							// Where that is read too it ends there.
+							b := r.read(r.file(0, ".log"))
+							b[places(b)[2]+8] ^= 1
+							r.overwrite(r.file(0, ".log"), b)
+							least = min(least, 2)
+						}
+						rem := r.remnant(r.damaged(stop, 32))
+						end := rem.View.End()
+						if end < least || end > most {
+							t.Errorf("%s: readable to %d, want %d to %d", name, end, least, most)
+						}
+						if err := below(rem, m); err != nil && (!torn || end <= 2) {
+							t.Errorf("%s: %v", name, err)
+						}
+						rem.Close()
+					}
+				}
+			}
+		}
+	}
+}
+
+// A wrong epoch file, and batches as they were written, end no remnant, whatever the file
+// says of other segments.
+func TestRemnantOfAWrongEpochFile(t *testing.T) {
+	for _, stop := range []log.Stop{log.StopClean, log.StopPower} {
+		for _, entries := range [][]epoch.Entry{
+			{{Epoch: 5}, {Epoch: 6, Start: 8}, {Epoch: 7, Start: 16}, {Epoch: 8, Start: 24}},
+			{{Epoch: 0}, {Epoch: 1, Start: 9}, {Epoch: 2, Start: 16}, {Epoch: 3, Start: 24}},
+			{{Epoch: 0}, {Epoch: 2, Start: 8}, {Epoch: 3, Start: 24}},
+			{{Epoch: 0}, {Epoch: 2, Start: 16}, {Epoch: 9, Start: 17}},
+		} {
+			r, m := segmented(t)
+			r.must(r.l.Close(true))
+			r.must(checkpoint.WriteEpochs(r.mem, filepath.Join(testDir, checkpoint.EpochFile), entries))
+			r.overwrite(r.file(24, ".log"), flip(r.read(r.file(24, ".log")), 8))
+			rem := r.remnant(r.damaged(stop, 32))
+			if end := rem.View.End(); end != 24 {
+				t.Errorf("%s, %v: readable to %d, want 24", stop, entries, end)
+			}
+			if err := below(rem, m); err != nil {
+				t.Errorf("%s, %v: %v", stop, entries, err)
+			}
+			rem.Close()
 		}
 	}
 }
