@@ -367,15 +367,11 @@ func (c *Controller) damage(view *metadata.Image, d *DamageReport) [][]metadata.
 			continue
 		}
 		ch := c.change(s, t, tp.Partition)
-		ch.lost, ch.isr = b.ID, metadata.Without(p.ISR, b.ID)
+		ch.lost, ch.failed, ch.isr = b.ID, true, metadata.Without(p.ISR, b.ID)
 		if len(p.ISR)+len(p.ELR) == 1 {
 			ch.passed = p.LastKnown // it lives
 		}
-		r := ch.build()
-		if r != nil && r.Leader == metadata.NoLeaderChange && p.Leader != model.NoLeader && !mutant.On("ctl-damage-keeps-epoch") {
-			r.Leader = p.Leader
-		}
-		switch {
+		switch r := ch.build(); {
 		case r != nil && r.Leader == model.NoLeader && p.Leader == b.ID && len(p.ISR)+len(p.ELR) == 1 && metadata.IsRemnant(end.End):
 			// Nobody has a better copy: it goes on, to serve what can be read.
 			units = append(units, []metadata.Record{end})

@@ -47,6 +47,9 @@ type change struct {
 	without []model.BrokerID
 	// lost may not be eligible either: its replica is damaged.
 	lost model.BrokerID
+	// failed: a member goes whose broker lives on. That costs an epoch, also with the
+	// same leader, so that what its log asked for is not heard or waited for any more.
+	failed bool
 	// passed are members that are not last known any more: the others went on
 	// without them.
 	passed []model.BrokerID
@@ -297,7 +300,8 @@ func (c *change) record(p *metadata.PartitionRegistration, t *target) *metadata.
 	set(&r.Removing, p.Removing, t.removing)
 	// A replica that goes from the list costs an epoch, so that it is not heard any
 	// more; one that is added does not.
-	if t.leader != p.Leader || len(minus(p.Replicas, t.replicas)) > 0 {
+	failed := c.failed && t.leader != model.NoLeader && !mutant.On("ctl-damage-keeps-epoch")
+	if t.leader != p.Leader || len(minus(p.Replicas, t.replicas)) > 0 || failed {
 		r.Leader, changed = t.leader, true
 	}
 	if t.recovery != p.Recovery {

@@ -145,7 +145,7 @@ func (c *Controller) loseDirectories(view *metadata.Image, b *metadata.BrokerReg
 	units := chunked(c.changes(view, func(p *metadata.PartitionRegistration) bool {
 		return offline[p.Directory(b.ID)] && (p.Leader == b.ID || p.InISR(b.ID))
 	}, func(ch *change, p *metadata.PartitionRegistration) {
-		ch.without, ch.isr = []model.BrokerID{b.ID}, metadata.Without(p.ISR, b.ID)
+		ch.without, ch.isr, ch.failed = []model.BrokerID{b.ID}, metadata.Without(p.ISR, b.ID), true
 	}))
 	return append(units, []metadata.Record{&metadata.BrokerChange{ID: b.ID, Epoch: b.Epoch, Directories: online}})
 }
