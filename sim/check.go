@@ -137,6 +137,10 @@ func (n *node) look(hosted *host.Hosted) *replica {
 	r.checkNumbers(old, s)
 	r.keepsDeleted()
 	if !r.online && s.View != nil && r.life != m.lives {
+		if r.hurt && s.LogEnd == 0 && r.isAside() {
+			m.line("refill     %v, begun by the process before", r.tp)
+			r.refilled()
+		}
 		r.loaded(s)
 	}
 	r.online = true

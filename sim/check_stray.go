@@ -37,12 +37,24 @@ func (n *node) checkStrays() {
 		return
 	}
 	for _, r := range n.unclaimed {
-		dir := filepath.Base(partDir(r.tp))
-		if !slices.ContainsFunc(names, func(name string) bool {
-			return name == dir || strings.HasPrefix(name, dir+".") && strings.HasSuffix(name, "-stray")
-		}) {
+		if !slices.Contains(names, filepath.Base(partDir(r.tp))) && !r.isStray(names) {
 			n.world.fail(4, "%v: broker %d has deleted a log that nobody has removed, as far as it knows", r.tp, n.m.id)
 		}
 	}
 	n.unclaimed = nil
+}
+
+// isStray reports whether one of the names in a log directory is that of a replica
+// that was set aside.
+func (r *replica) isStray(names []string) bool {
+	dir := filepath.Base(partDir(r.tp))
+	return slices.ContainsFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, dir+".") && strings.HasSuffix(name, "-stray")
+	})
+}
+
+// isAside reports whether a replica was set aside on its disk.
+func (r *replica) isAside() bool {
+	names, err := r.m.disk.List(dataDir)
+	return err == nil && r.isStray(names)
 }
