@@ -12,7 +12,7 @@ var logKeys = []Key{
 	{Name: "log.retention.check.interval.ms", Type: Long, Default: "300000", Want: atLeast(1), broker: func(b *Broker) any { return &b.Storage.RetentionCheckInterval },
 		Doc: "How often segments that retention lets go are looked for."},
 	{Name: "log.flush.offset.checkpoint.interval.ms", Type: Int, Default: "60000", Want: atLeast(0), broker: func(b *Broker) any { return &b.Storage.RecoveryPointInterval },
-		Doc: "How often the offset up to which each log is surely on disk is written down. Loading after a crash checks what lies beyond."},
+		Doc: "How often the offset up to which each log is surely on disk is written down; it is also whenever 256 MiB have come there. Loading after a crash checks what lies beyond."},
 	{Name: "log.flush.start.offset.checkpoint.interval.ms", Type: Int, Default: "60000", Want: atLeast(0), broker: func(b *Broker) any { return &b.Storage.LogStartInterval },
 		Doc: "How often the first offset of each log is written down."},
 	{Name: "replica.high.watermark.checkpoint.interval.ms", Type: Long, Default: "5000", broker: func(b *Broker) any { return &b.Storage.HighWatermarkInterval },

@@ -192,7 +192,7 @@ func (m *ReplicaManager) checkpointLogs(d *Dir) {
 				h.box.Post(&flushOldMsg{})
 			}
 		}
-		if err := d.writeRecoveryPoints(m.read(d, func(s *State) model.Offset { return s.RecoveryPoint })); err != nil {
+		if err := m.writeRecoveryPoints(d); err != nil {
 			return err
 		}
 		_, err := m.writeLogStarts(d)

@@ -84,6 +84,7 @@ type Dir struct {
 	doubts    doubts
 	slow      slowLane
 	tails     tails
+	points    points
 
 	// What follows belongs to who applies images.
 

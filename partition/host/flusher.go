@@ -138,6 +138,8 @@ type flush struct {
 	msg flushedMsg
 	// tail: the directory's next tail waits for it.
 	tail bool
+	// bytes are those that it makes durable.
+	bytes int64
 }
 
 // Run waits for the disk.
@@ -155,6 +157,7 @@ func (f *flush) Done() { f.h.box.Post(&f.msg) }
 // startFlush captures what is unsynced and sends it to the directory's flusher.
 func (h *Hosted) startFlush(now model.Now, urgent bool, out *loop.Outbox) {
 	job := h.plog.StartFlush()
+	bytes := h.unsyncedBytes
 	h.unsyncedBytes = 0
 	if job == nil {
 		h.tailDone(out)
@@ -162,7 +165,7 @@ func (h *Hosted) startFlush(now model.Now, urgent bool, out *loop.Outbox) {
 		h.step(now, out)
 		return
 	}
-	f := &flush{h: h, job: job}
+	f := &flush{h: h, job: job, bytes: bytes}
 	f.msg.f = f
 	f.tail, h.tail = h.tail, false
 	if urgent {
@@ -188,4 +191,5 @@ func (h *Hosted) flushed(now model.Now, f *flush, out *loop.Outbox) {
 	}
 	h.in = partition.Input{Kind: partition.KindFlushed, Flushed: h.plog.RecoveryPoint()}
 	h.step(now, out)
+	h.dir.points.advance(h, f.bytes, out)
 }
