@@ -48,7 +48,7 @@ func (p *Partition) lowWatermark() model.Offset {
 	low := p.tellableStart()
 	for i := range p.remote {
 		if r := &p.remote[i]; p.peer(r.id).Alive {
-			low = min(low, r.logStart)
+			low = min(low, p.durableStart(r))
 		}
 	}
 	return low

@@ -17,7 +17,9 @@ type replica struct {
 	brokerEpoch model.BrokerEpoch
 	// logEnd is the offset of its last counted fetch: it holds everything below.
 	// -1 until it has fetched in this leadership.
-	logEnd   model.Offset
+	logEnd model.Offset
+	// logStart is what that fetch said; -1 until it has fetched in this epoch. See
+	// durableStart.
 	logStart model.Offset
 	// lastFetch and leaderEndAtFetch are the time of the last counted fetch and
 	// our log end then. leaderEndAtFetch never falls.
@@ -107,4 +109,13 @@ func (p *Partition) replica(id model.BrokerID) *replica {
 func (p *Partition) eligible(r *replica) bool {
 	peer := p.peer(r.id)
 	return peer.Eligible && (r.brokerEpoch == model.NoBrokerEpoch || r.brokerEpoch == peer.Epoch)
+}
+
+// durableStart is the log start that r's disk has, -1 if that isn't known: what an
+// incarnation before the registered one has told may have gone with its directory.
+func (p *Partition) durableStart(r *replica) model.Offset {
+	if r.brokerEpoch != model.NoBrokerEpoch && r.brokerEpoch < p.peer(r.id).Epoch {
+		return model.NoOffset
+	}
+	return r.logStart
 }

@@ -140,7 +140,7 @@ func (w *world) register(a args) {
 	r.LeaderEpoch = model.LeaderEpoch(a.num("epoch", int64(r.LeaderEpoch)))
 	r.PartitionEpoch = model.PartitionEpoch(a.num("partition-epoch", int64(r.PartitionEpoch)+1))
 	r.ISR = a.ids("isr", r.ISR)
-	fenced, leaving := a.ids("fenced", nil), a.ids("leaving", nil)
+	fenced, leaving, emptied := a.ids("fenced", nil), a.ids("leaving", nil), a.ids("emptied", nil)
 	var old []model.BrokerID
 	for _, p := range r.Replicas {
 		old = append(old, p.ID)
@@ -149,6 +149,9 @@ func (w *world) register(a args) {
 	for _, id := range a.ids("replicas", old) {
 		if w.others[id] == nil && id != 1 {
 			w.others[id] = &scripted{last: -1, brokerEpoch: 100 + model.BrokerEpoch(id)}
+		}
+		if slices.Contains(emptied, id) { // and registered again
+			w.others[id] = &scripted{last: -1, brokerEpoch: w.others[id].brokerEpoch + 100}
 		}
 		peer := partition.Peer{ID: id, Epoch: 100 + model.BrokerEpoch(id), Alive: !slices.Contains(fenced, id)}
 		if o := w.others[id]; o != nil {

@@ -37,11 +37,17 @@ func (n *node) deletion(at int64) *deletion {
 	return d
 }
 
-// noteFenced notes who is not live by an image that the node takes over.
+// noteFenced notes who is not live by an image that the node takes over, or has
+// registered anew in it: it was fenced in between.
 func (n *node) noteFenced(img *metadata.Image) {
 	for _, m := range n.world.machines {
-		if b := img.Broker(m.id); b == nil || b.Fenced {
+		b := img.Broker(m.id)
+		was, known := n.incarnations[m.id]
+		if b == nil || b.Fenced || known && b.Incarnation != was {
 			n.fenced[m.id] = n.world.sim.Now()
+		}
+		if b != nil {
+			n.incarnations[m.id] = b.Incarnation
 		}
 	}
 }
@@ -65,11 +71,15 @@ func (d *deletion) answered(q *kmsg.DeleteRecordsResponseTopicPartition, r *repl
 		if at, was := n.fenced[b]; o == nil || !reg.HasReplica(b) || was && at > d.asked-knownFor {
 			continue
 		}
-		if is := n.broker.Image().Broker(b); is != nil && !is.Fenced {
+		if is := n.broker.Image().Broker(b); is != nil && !is.Fenced && !o.m.wipedSince(is.Incarnation) {
 			o.bind(q.LowWatermark)
 		}
 	}
 }
+
+// wipedSince reports whether a replica of a machine was taken away after some
+// incarnation's time: a leader that has heard of no later one goes by what it was.
+func (m *machine) wipedSince(i metadata.Incarnation) bool { return m.lifeOf[i] <= m.wipedLife }
 
 // bind has a replica begin at an offset or above from now on.
 func (r *replica) bind(at int64) {

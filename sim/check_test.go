@@ -359,6 +359,38 @@ func TestDeletedRecordsStayDeleted(t *testing.T) {
 	}
 }
 
+// A DeleteRecords binds the incarnations that its leader has heard of. One whose replica
+// was taken away since is not what it was; one that has just registered anew may be
+// another to the partition than to its node.
+func TestWhoADeletionBinds(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Nodes: 3}, nil)
+	m := w.machines[1]
+	n := &node{world: w, m: w.machines[0], fenced: make(map[model.BrokerID]model.Instant), incarnations: make(map[model.BrokerID]metadata.Incarnation)}
+	m.lifeOf[metadata.Incarnation{1}], m.lifeOf[metadata.Incarnation{2}] = 1, 2
+	m.wipedLife = 1
+	for i, want := range map[metadata.Incarnation]bool{{1}: true, {2}: false} {
+		if got := m.wipedSince(i); got != want {
+			t.Errorf("incarnation %d: taken away since %v, want %v", i[0], got, want)
+		}
+	}
+	img := metadata.Empty()
+	for i, c := range []struct {
+		name byte
+		want bool
+	}{{1, false}, {1, false}, {2, true}, {2, false}} {
+		var err error
+		recs := []metadata.Record{&metadata.RegisterBroker{ID: m.id, Epoch: model.BrokerEpoch(i + 1), Incarnation: metadata.Incarnation{c.name}}}
+		if img, _, err = metadata.Apply(img, model.OffsetAndEpoch{Offset: model.Offset(i), Epoch: 1}, recs); err != nil {
+			t.Fatal(err)
+		}
+		delete(n.fenced, m.id)
+		n.noteFenced(img)
+		if _, got := n.fenced[m.id]; got != c.want {
+			t.Errorf("image %d: noted as fenced %v, want %v", i, got, c.want)
+		}
+	}
+}
+
 // A replica that never had a log is excused from having none only if an election
 // without a choice has named it, and nobody has led since.
 func TestUnmadeReplica(t *testing.T) {

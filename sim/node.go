@@ -39,6 +39,8 @@ type node struct {
 	images []*metadata.Image
 	// fenced is when it last had metadata by which a broker was not live.
 	fenced map[model.BrokerID]model.Instant
+	// incarnations are those of the newest metadata that was looked at.
+	incarnations map[model.BrokerID]metadata.Incarnation
 	// followed: it had the newest metadata of all when it last took some over.
 	followed bool
 	// hosted are its partitions, as far as the checkers have noticed, and looked
@@ -70,7 +72,8 @@ func (m *machine) boot() {
 		m.fullLife = m.lives
 	}
 	r := rand.New(rand.NewPCG(w.nodeRand.Uint64(), w.nodeRand.Uint64()))
-	n := &node{world: w, m: m, seen: make(map[*host.Hosted]*replica), delayed: make(map[model.TopicPartition]int), fenced: make(map[model.BrokerID]model.Instant)}
+	n := &node{world: w, m: m, seen: make(map[*host.Hosted]*replica), delayed: make(map[model.TopicPartition]int), fenced: make(map[model.BrokerID]model.Instant),
+		incarnations: make(map[model.BrokerID]metadata.Incarnation)}
 	n.rt = w.sim.Runtime(simtime.Clocks{
 		Wall: m.wall, DriftPPM: w.nodeRand.Int64N(20_001) - 10_000, Started: model.Instant(1 + w.nodeRand.Int64N(int64(1000*second))),
 	}, model.Instant(w.o.spare))

@@ -42,6 +42,8 @@ type lane struct {
 	passed []uint64
 	// retaken: the batch that was acknowledged last was, see batch.retaken.
 	retaken bool
+	// end is behind the last offset that was acknowledged.
+	end int64
 	// takers are the incarnations that acknowledged batches of it: more than one
 	// while a leader has not heard of the next.
 	takers []*node
@@ -75,6 +77,10 @@ type batch struct {
 	// retaken: it was acknowledged at another place than where it had been before
 	// DeleteRecords took it away: its leader knows no batch that came after it then.
 	retaken bool
+	// unheralded: it was acknowledged by a leader whose log begins behind all that was
+	// acknowledged before it: one that has begun anew there knows nothing of the
+	// producer, and takes any sequence.
+	unheralded bool
 }
 
 // unresolvedMax is how many batches of one partition may be under way. Source:
@@ -227,6 +233,7 @@ func (p *producer) send(c *conn, l *lane, b *batch) {
 	c.send(req, version,
 		func(resp kmsg.Response) {
 			c.node.acknowledged(l.to, b, p.acks, under, onlyPart(resp))
+			b.unheralded = c.node.partOf(l.to.topic, l.to.id, l.to.partition).unheralded(l, onlyPart(resp))
 			b.lacking = onlyPart(resp).ErrorCode == protocol.CodeOutOfOrderSequenceNumber && c.node.lacks(l)
 		},
 		func(resp kmsg.Response, err error) {
@@ -319,6 +326,19 @@ func (n *node) lacks(l *lane) bool {
 	return r != nil && r.state != nil && r.state.View != nil && r.without(l.passed, int64(r.state.LogStart))
 }
 
+// unheralded reports whether a batch that a replica acknowledges stands in a log
+// without anything that was acknowledged to its lane before.
+func (r *replica) unheralded(l *lane, q *kmsg.ProduceResponseTopicPartition) bool {
+	return q.ErrorCode == protocol.CodeNone && r != nil && r.state != nil && r.state.View != nil && int64(r.state.LogStart) >= l.end
+}
+
+// overtaken reports whether the first batch of a lane was overtaken by one that its
+// leader could not tell from a producer's first: the first was refused, as it may be
+// for want of replicas, and the other, which was sent at once, was not.
+func (l *lane) overtaken() bool {
+	return len(l.batches) > 0 && !l.batches[0].settled && slices.ContainsFunc(l.batches[1:], func(b *batch) bool { return b.unheralded })
+}
+
 // without reports whether one of some records is not in a replica's files from an
 // offset on, and was not shown to anybody either.
 func (r *replica) without(ids []uint64, from int64) bool {
@@ -362,6 +382,7 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 	switch q.ErrorCode {
 	case protocol.CodeNone, protocol.CodeDuplicateSequenceNumber:
 		l.known, l.passed, l.retaken = true, nil, b.retaken
+		l.end = max(l.end, q.BaseOffset+int64(len(b.recs)))
 		l.took(by)
 		p.settle(l, b)
 	case protocol.CodeOutOfOrderSequenceNumber:
@@ -382,6 +403,7 @@ func (p *producer) answer(l *lane, b *batch, by *node, q *kmsg.ProduceResponseTo
 			// It may have been there, and another behind it.
 		case b.lacking: // one before it, which was not acknowledged either
 		case l.retaken: // and one that was acknowledged before that is not sent again
+		case l.overtaken():
 		case part != nil && !part.lost && !w.anyHit(part) && (p.acks == -1 || l.era == w.era && l.whole(by)):
 			w.fail(7, "%v: producer %d epoch %d sequence %d is out of order, and nothing was lost", part.tp, p.pid, p.epoch, b.seq)
 		}
