@@ -57,12 +57,15 @@ func TestSlowFollowersHaveTime(t *testing.T) {
 		p.recs, p.gone = make([]rec, 6000*(i+1)), gone
 	}
 	for _, tc := range []struct {
-		bytes, pad int
-		more       model.Instant
-	}{{1, 1500, 240}, {1000, 1500, 240}, {1000, 20, 30}, {1 << 20, 1500, 0}} {
-		w.o.fetchMax, w.o.padMax = int32(tc.bytes), tc.pad
+		bytes, segment, pad int
+		more                model.Instant
+	}{
+		{1, 1 << 20, 1500, 240}, {1000, 1 << 20, 1500, 240}, {1000, 1 << 20, 20, 30}, {1 << 20, 1 << 20, 1500, 0},
+		{1 << 20, 700, 1500, 240}, {1 << 20, 1000, 20, 30}, // a fetch ends with a segment
+	} {
+		w.o.fetchMax, w.o.segmentBytes, w.o.padMax = int32(tc.bytes), int32(tc.segment), tc.pad
 		if got, want := w.endWithin()/second, 60+tc.more; got != want {
-			t.Errorf("12000 records in fetches of %d bytes, over 5 ms each: %d s, want %d", tc.bytes, got, want)
+			t.Errorf("12000 records in fetches of %d bytes and segments of %d, over 5 ms each: %d s, want %d", tc.bytes, tc.segment, got, want)
 		}
 	}
 }
