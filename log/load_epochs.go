@@ -23,6 +23,25 @@ func (ld *loader) fileIsWrongWhere(v *View, from int) error {
 	return nil
 }
 
+// scannedIsWrong does the same for those from there on, which were scanned, as far as
+// their seals speak of all that is in them: what a start after an orderly stop has found
+// the next one finds too, however the one between ended.
+func (ld *loader) scannedIsWrong(from int) error {
+	for k := from; k <= ld.last && k < len(ld.found) && ld.fileEpochs != nil; k++ {
+		s := ld.found[k]
+		if !s.first.some || s.first.base >= ld.o.RecoveryPoint || ld.fileSays(s.first) ||
+			s.seal == nil || s.seal.size != s.size || s.seal.next != s.end {
+			continue
+		}
+		v := ld.viewOf(k + 1)
+		v.end, v.tail.size, v.tail.heads = s.end, s.size, s.headSum()
+		if err := ld.fileIsWrong(v, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // fileIsWrong judges a segment k of v that the epoch file contradicts: nil if it is as it
 // was written, so that the file is what is wrong, or if nothing tells; else its damage.
 // Of what lies below the log's start nothing is said.

@@ -110,6 +110,9 @@ func (ld *loader) settleEpochs(from int) error {
 		c.TruncateFromEnd(trustedEnd)
 	} else {
 		ld.report.Rebuilt = append(ld.report.Rebuilt, checkpoint.EpochFile)
+		if err := ld.scannedIsWrong(from); err != nil {
+			return fmt.Errorf("rebuild epochs: %w", err)
+		}
 		if from > 0 {
 			v := ld.viewOf(from)
 			err := ld.fileIsWrongWhere(v, from)

@@ -31,7 +31,8 @@ func Build(ctx context.Context, dir string) (string, error) {
 		return given, nil
 	}
 	binary := filepath.Join(dir, "tidemark")
-	r, err := proc.Run(ctx, nil, "go", "build", "-o", binary, "github.com/tidemark/tidemark/cmd/tidemark")
+	// Static, as the README has it built: a linker on the machine changes nothing.
+	r, err := proc.Run(ctx, nil, "env", "CGO_ENABLED=0", "go", "build", "-o", binary, "github.com/tidemark/tidemark/cmd/tidemark")
 	if err != nil {
 		return "", err
 	}
