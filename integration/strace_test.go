@@ -58,8 +58,10 @@ func TestFailingWriteTakesOnePartition(t *testing.T) {
 			n.start()
 			cl := n.client()
 			defer cl.Close()
-			acked, refused := int64(0), 0
-			for range 12 {
+			acked, refused, others := int64(0), 0, int64(0)
+			// The tracer counts the calls of each thread for itself, and which of them
+			// flushes is chance: it may take some until one comes to its fourth.
+			for i := 0; i < 12 || refused == 0 && i < 200; i++ {
 				offset, code, err := n.produceOnce(cl, tp{"bad", 0}, batch(1, 300))
 				if err != nil {
 					t.Fatal(err)
@@ -83,6 +85,7 @@ func TestFailingWriteTakesOnePartition(t *testing.T) {
 						t.Fatalf("%v: code %d, %v", p, code, err)
 					}
 				}
+				others++
 			}
 			if acked < 3 || refused == 0 {
 				t.Fatalf("%d acknowledged and %d refused: the fault did not strike", acked, refused)
@@ -100,8 +103,8 @@ func TestFailingWriteTakesOnePartition(t *testing.T) {
 				t.Errorf("after a start on a disk that works: code %d, %v", code, err)
 			}
 			for _, p := range []tp{{"bad", 1}, {"good", 0}} {
-				if end := n.end(cl, p); end != 12 {
-					t.Errorf("%v ends at %d, want 12", p, end)
+				if end := n.end(cl, p); end != others {
+					t.Errorf("%v ends at %d, want %d", p, end, others)
 				}
 			}
 		})
